@@ -61,8 +61,17 @@ inline constexpr llvm::StringLiteral kAxisAttr = DistDialect::AxisAttrHelper::ge
 /// Parameters start at multiples of this many bytes in a flat group.
 inline constexpr int64_t kSegmentAlignment = 64;
 
-/// Elements of a block of a quantized collective, and the 32-bit words in which the block is sent.
-inline constexpr int64_t kQuantizedBlock = 256, kQuantizedWords = 65;
+/// The elements of a block of an encoding, and the 32-bit words in which it is sent.
+struct EncodedBlock {
+  int64_t elements, words;
+};
+constexpr EncodedBlock blockOf(Encoding encoding) {
+  switch (encoding) {
+  case Encoding::Int8:
+    return {256, 65};
+  }
+  return {1, 1};
+}
 
 /// Returns the strategy of the module that `op` is in (or is); Strategy::None without the
 /// attribute.
@@ -84,6 +93,12 @@ MeshOp getMesh(mlir::Operation *op);
 
 /// Returns the size of `axis` on the mesh around `op`; 0 when there is none.
 int64_t getAxisSize(mlir::Operation *op, llvm::StringRef axis);
+
+/// Creates the collective of a kind along dimension 0: a sum, if it reduces; an all-to-all from
+/// dimension 0 to 1.
+mlir::Operation *createCollective(mlir::OpBuilder &builder, mlir::Location loc, CollectiveKind kind,
+                                  mlir::RankedTensorType type, mlir::Value input,
+                                  mlir::StringAttr axis);
 
 /// Replaces `collective` by a `dist.start` at its place, followed directly by
 /// the `dist.wait`; they may be moved apart later. Discardable attributes go to

@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -162,6 +163,69 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       return emitError() << "axis '" << part.getName().getValue() << "' is named twice";
   }
   return success();
+}
+
+//===- Storage ------------------------------------------------------------===//
+
+/// `<["fsdp"] scatter as int8>`
+Attribute ReductionStepAttr::parse(AsmParser &parser, Type) {
+  ArrayAttr axes;
+  EncodingAttr encoding;
+  if (parser.parseLess() || parser.parseAttribute(axes))
+    return {};
+  bool scatter = succeeded(parser.parseOptionalKeyword("scatter"));
+  if (succeeded(parser.parseOptionalKeyword("as"))) {
+    SMLoc at = parser.getCurrentLocation();
+    StringRef word;
+    if (parser.parseKeyword(&word))
+      return {};
+    std::optional<Encoding> known = symbolizeEncoding(word);
+    if (!known) {
+      parser.emitError(at, "'") << word << "' is no encoding";
+      return {};
+    }
+    encoding = EncodingAttr::get(parser.getContext(), *known);
+  }
+  if (parser.parseGreater())
+    return {};
+  return parser.getChecked<ReductionStepAttr>(parser.getContext(), axes, scatter, encoding);
+}
+
+void ReductionStepAttr::print(AsmPrinter &printer) const {
+  printer << '<' << getAxes();
+  if (getScatter())
+    printer << " scatter";
+  if (getEncoding())
+    printer << " as " << stringifyEncoding(getEncoding().getValue());
+  printer << '>';
+}
+
+LogicalResult ReductionStepAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                        ArrayAttr axes, bool, EncodingAttr) {
+  if (axes.empty() || !llvm::all_of(axes, llvm::IsaPred<StringAttr>))
+    return emitError() << "a step of a reduction needs the names of its axes, got " << axes;
+  return success();
+}
+
+LogicalResult StorageAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Use, Type,
+                                  StringAttr, StringAttr, StringAttr, EncodingAttr,
+                                  ArrayAttr steps) {
+  if (!llvm::all_of(steps, llvm::IsaPred<ReductionStepAttr>))
+    return emitError() << "steps of a storage are #dist.reduction_step, got " << steps;
+  return success();
+}
+
+int64_t StorageAttr::getBlock() const {
+  int64_t block = getGather() ? blockOf(getGather().getValue()).elements : 1;
+  for (auto step : getSteps().getAsRange<ReductionStepAttr>())
+    if (step.getEncoding())
+      block = std::lcm(block, blockOf(step.getEncoding().getValue()).elements);
+  return block;
+}
+
+bool StorageAttr::encodesSums() const {
+  return llvm::any_of(getSteps().getAsRange<ReductionStepAttr>(),
+                      [](ReductionStepAttr step) { return bool(step.getEncoding()); });
 }
 
 /// `<[{"fsdp"}, {}], partial = {"tp": sum}>`

@@ -48,6 +48,75 @@ def Dist_StrategyAttr : EnumAttr<Dist_Dialect, Dist_Strategy, "strategy"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Dist_Encoding : I32EnumAttr<"Encoding", "how a collective sends floats", [
+    I32EnumAttrCase<"Int8", 0, "int8">]> {
+  let cppNamespace = "::shale::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_EncodingAttr : EnumAttr<Dist_Dialect, Dist_Encoding, "encoding"> {
+  let summary = "How a collective sends floats";
+  let description = [{
+    - `int8`: blocks of 256 elements as 8-bit integers with a scale, as in ZeRO++ (Wang and others, arXiv 2306.10209, section
+      3.1): the scale is the largest magnitude of the block divided by 127 in f32, 0 if that is less than 2^-126, and an element x
+      becomes floor(x / scale + 0.5). What is received is integer times scale. A block with an element that is not
+      finite becomes NaN. A block is 65 words of 32 bits: byte k of word j, from the lowest, is element 64 * k + j, and
+      word 64 has the bits of the scale.
+
+    A collective with an encoding has floats as operand and result until kernels encode and decode them; then it moves words (i32).
+  }];
+}
+
+def Dist_Use : I32EnumAttr<"Use", "what uses of a group's parameters read", [
+    I32EnumAttrCase<"Stored", 0, "stored">,
+    I32EnumAttrCase<"Gathered", 1, "gathered">,
+    I32EnumAttrCase<"Copied", 2, "copied">]> {
+  let cppNamespace = "::shale::dist";
+  let genSpecializedAttr = 0;
+}
+
+def Dist_ReductionStepAttr : Dist_Attr<"ReductionStep", "reduction_step"> {
+  let summary = "One of the collectives that sum the gradients of a group";
+  let description = [{
+    A sum over those of `axes` on which the gradients are partial, at once. With `scatter` each rank keeps its slice, also
+    if there is nothing to sum. With an `encoding` a rank keeps what it does not send, in a state NAME.residual.AXIS, and adds it
+    to what it sends next.
+
+    Example: `#dist.reduction_step<["fsdp"] scatter as int8>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$axes, DefaultValuedParameter<"bool", "false">:$scatter,
+                        OptionalParameter<"::shale::dist::EncodingAttr">:$encoding);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def Dist_StorageAttr : Dist_Attr<"Storage", "storage"> {
+  let summary = "What ranks hold of a group, and what they exchange";
+  let description = [{
+    Uses read the parameters in the type `use`: as they are stored, from a gather of the unit (sent in the encoding `gather`), or from a whole
+    copy in the wire type. Axes along which a rank holds its slice only: `rest` of the parameters, `update` of
+    the new parameters and the optimizer's state, `sums` of gradients that micro-batches add up. Where one is missing, a rank has all.
+    `steps` sum the gradients, in order.
+
+    Example: `#dist.storage<gathered f32 rest = "fsdp" update = "fsdp" sums = "fsdp" steps = [#dist.reduction_step<["fsdp"] scatter>]>`
+  }];
+  let parameters = (ins EnumParameter<Dist_Use>:$how, "::mlir::Type":$use,
+                        OptionalParameter<"::mlir::StringAttr">:$rest,
+                        OptionalParameter<"::mlir::StringAttr">:$update,
+                        OptionalParameter<"::mlir::StringAttr">:$sums,
+                        OptionalParameter<"::shale::dist::EncodingAttr">:$gather,
+                        "::mlir::ArrayAttr":$steps);
+  let assemblyFormat = [{
+    `<` $how $use (`rest` `=` $rest^)? (`update` `=` $update^)? (`sums` `=` $sums^)? (`gather` `=` $gather^)? `steps` `=` $steps `>`
+  }];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Whether gradients are sent in an encoding.
+    bool encodesSums() const;
+    /// The elements in which segments begin, so that no two share a block of an encoding.
+    int64_t getBlock() const;
+  }];
+}
+
 def Dist_TensorSplit : I32EnumAttr<"TensorSplit", "which dimension of a parameter tensor axes split", [
     I32EnumAttrCase<"Column", 0, "column">,
     I32EnumAttrCase<"Row", 1, "row">,
@@ -147,18 +216,20 @@ def Dist_GroupAttr : Dist_Attr<"Group", "group"> {
     `axes` are the other mesh axes that split the parameters at use: the group
     holds this rank's parts. `count` is the number of elements with padding. A
     group with a `slot` holds optimizer state that has not the shape of its
-    parameters: `shape` of a segment is that of the parameter's state.
+    parameters: `shape` of a segment is that of the parameter's state. `storage`, which partition writes, says what
+    ranks hold and exchange.
 
     Example: `#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>`
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::Type":$type,
       "::mlir::Type":$wire, "::mlir::Type":$reduce, "bool":$trained,
       "::mlir::ArrayAttr":$axes, "int64_t":$count, "::mlir::ArrayAttr":$segments,
-      OptionalParameter<"::mlir::StringAttr">:$slot);
+      OptionalParameter<"::mlir::StringAttr">:$slot,
+      OptionalParameter<"::shale::dist::StorageAttr">:$storage);
   let assemblyFormat = [{
     `<` $name `,` `type` `=` $type `,` `wire` `=` $wire `,` `reduce` `=` $reduce `,`
     `trained` `=` $trained `,` `axes` `=` $axes `,` `count` `=` $count `,` `segments` `=` $segments
-    (`,` `slot` `=` $slot^)? `>`
+    (`,` `slot` `=` $slot^)? (`storage` `=` $storage^)? `>`
   }];
   let extraClassDeclaration = [{
     /// The segment of parameter `param`, or null.

@@ -15,5 +15,6 @@ class Dist_Op<string mnemonic, list<Trait> traits = []>
     : Op<Dist_Dialect, mnemonic, traits>;
 
 def Dist_CollectiveMethods : DeclareOpInterfaceMethods<CollectiveInterface>;
+def Dist_EncodedMethods : DeclareOpInterfaceMethods<CollectiveInterface, ["getSentEncoding"]>;
 
 #endif // SHALE_DIST_BASE_TD

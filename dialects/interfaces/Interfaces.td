@@ -412,7 +412,12 @@ def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
     InterfaceMethod<"Returns the mesh axis along which ranks take part.",
     "::llvm::StringRef", "getCollectiveAxis", (ins)>,
     InterfaceMethod<"Returns the kind of exchange.",
-    "::shale::CollectiveKind", "getCollectiveKind", (ins)>
+    "::shale::CollectiveKind", "getCollectiveKind", (ins)>,
+    InterfaceMethod<[{
+      Returns the encoding whose words are exchanged; null if elements are, also if they are to be
+      encoded later.
+    }],
+    "::mlir::Attribute", "getSentEncoding", (ins), "", "return {};">
   ];
 }
 

@@ -8,6 +8,7 @@
 #ifndef SHALE_INTERFACES_SHARDINGRULE_H
 #define SHALE_INTERFACES_SHARDINGRULE_H
 
+#include "dialects/interfaces/CollectiveKind.h"
 #include "mlir/IR/Types.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
@@ -80,8 +81,6 @@ struct LocalForm {
   /// For each factor of the rule the axes that split it, major to minor.
   llvm::SmallVector<llvm::SmallVector<SplitAxis, 2>> axes;
 };
-
-enum class CollectiveKind { AllGather, ReduceScatter, AllReduce, AllToAll };
 
 } // namespace shale
 

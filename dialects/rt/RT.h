@@ -47,6 +47,7 @@ inline constexpr llvm::StringLiteral kHostArenaBytesAttr =
 inline constexpr llvm::StringLiteral kThreadsAttr = RTDialect::ThreadsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kAllowTf32Attr = RTDialect::AllowTf32AttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kFastMathAttr = RTDialect::FastMathAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kEncodingAttr = RTDialect::EncodingAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kBucketAttr = RTDialect::BucketAttrHelper::getNameStr();
 
 /// The alignment of buffers in a block, in bytes.

@@ -1,4 +1,5 @@
 //===- RTDialect.cpp - The rt dialect -------------------------------------===//
+#include "dialects/dist/Dist.h"
 #include "dialects/interfaces/DiscardableAttrs.h"
 #include "dialects/rt/KernelCode.h"
 #include "dialects/rt/RT.h"
@@ -61,6 +62,12 @@ static bool isBucket(Operation *op, IntegerAttr bucket) {
   return isa<rt::CollectiveOpInterface>(op) && !bucket.getValue().isNegative();
 }
 
+static bool isEncoding(Operation *op, Attribute encoding) {
+  auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
+  return collective && isa<shale::dist::EncodingAttr>(encoding) &&
+         collective.getSend().getType().getElementType().isInteger(32);
+}
+
 static bool isModule(Operation *op, UnitAttr) { return isa<ModuleOp>(op); }
 
 static bool isSize(Operation *op, IntegerAttr bytes) {
@@ -72,6 +79,8 @@ static constexpr StringLiteral kBytes = "be a number of bytes, on a module";
 static constexpr AttrRule kRules[] = {
     attrRule<RT::CodeAttrHelper, isKernelCode>("be what a compiled kernel takes"),
     attrRule<RT::BucketAttrHelper, isBucket>("be the number of a bucket, on a collective"),
+    attrRule<RT::EncodingAttrHelper, isEncoding>(
+        "be a #dist.encoding, on a collective of words (i32)"),
     attrRule<RT::AllowTf32AttrHelper, isModule>("be a unit, on a module"),
     attrRule<RT::FastMathAttrHelper, isModule>("be a unit, on a module"),
     attrRule<RT::ThreadsAttrHelper, isSize>("be a number of threads, on a module"),

@@ -33,6 +33,7 @@ def RT_Dialect : Dialect {
     | `rt.allow_tf32` | module | products of f32 may round their operands to TF32 |
     | `rt.fast_math` | module | kernels of GPUs may approximate exp, tanh and divisions |
     | `rt.bucket` | started collectives | the number of the bucket of the program |
+    | `rt.encoding` | started collectives | the encoding of the words that are sent; else elements are |
     | `rt.code` | compiled `rt.kernel` | what its code takes (`dialects/rt/KernelCode.h`) |
   }];
   let cppNamespace = "::shale::rt";
@@ -45,6 +46,7 @@ def RT_Dialect : Dialect {
     "::mlir::UnitAttr":$allow_tf32,
     "::mlir::UnitAttr":$fast_math,
     "::mlir::IntegerAttr":$bucket,
+    "::mlir::Attribute":$encoding,
     "::mlir::DictionaryAttr":$code
   );
   let useDefaultTypePrinterParser = 1;

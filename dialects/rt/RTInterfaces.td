@@ -24,10 +24,9 @@ def RT_CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
     }],
     "int64_t", "getCount", (ins), "", [{
       ::shale::CollectiveKind kind = $_op.getCollectiveKind();
-      bool scatters = kind == ::shale::CollectiveKind::ReduceScatter;
-      int64_t elements = (scatters ? $_op.getRecv() : $_op.getSend()).getType().getNumElements();
-      bool exchanges = kind == ::shale::CollectiveKind::AllToAll;
-      return exchanges ? elements / $_op.getSend().getType().getDimSize(0) : elements;
+      int64_t elements = (scatters(kind) ? $_op.getRecv() : $_op.getSend()).getType().getNumElements();
+      bool inPieces = sendsAll(kind) && receivesAll(kind);
+      return inPieces ? elements / $_op.getSend().getType().getDimSize(0) : elements;
     }]>,
     InterfaceMethod<[{
       Returns the bytes that one rank sends when `ranks` take part and each piece
@@ -36,7 +35,7 @@ def RT_CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
     }],
     "int64_t", "getSentBytes", (ins "int64_t":$ranks), "", [{
       int64_t toEach = $_op.getCount();
-      if ($_op.getCollectiveKind() == ::shale::CollectiveKind::AllReduce)
+      if (keepsShape($_op.getCollectiveKind()))
         toEach = 2 * ::llvm::divideCeil(toEach, ::std::max<int64_t>(1, ranks));
       return (ranks - 1) * toEach * ::shale::nn::elementBytes($_op.getSend().getType().getElementType());
     }]>

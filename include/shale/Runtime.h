@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 24
+#define SHALE_ABI_VERSION 25
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -68,6 +68,8 @@ typedef enum {
   SHALE_BOOL = 6,    /* one byte, 0 or 1 */
   SHALE_F8_E4M3 = 7, /* 8-bit floats of matrix products: without infinity, largest 448 */
   SHALE_F8_E5M2 = 8, /* largest 57344 */
+  SHALE_INT8_BLOCKS =
+      9,             /* words of blocks of 8-bit integers with a scale, which collectives move */
   SHALE_NO_TYPE = -1 /* of a tensor of which only the name is known */
 } ShaleType;
 
@@ -115,10 +117,9 @@ typedef enum {
 } ShaleHyperSource;
 
 typedef enum {
-  SHALE_ALL_GATHER = 0,
-  SHALE_REDUCE_SCATTER = 1,
-  SHALE_ALL_REDUCE = 2,
-  SHALE_ALL_TO_ALL = 3
+#define SHALE_COLLECTIVE(NAME, Name, text, number, sends, receives, sums) SHALE_##NAME = number,
+#include "shale/Collectives.def"
+#undef SHALE_COLLECTIVE
 } ShaleCollectiveKind;
 
 typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to compiled code */

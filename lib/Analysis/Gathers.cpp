@@ -15,12 +15,9 @@ bool shale::convertsGathered(Operation *op) {
 
 Operation *shale::quantizesFor(dist::StartOp start) {
   Operation *kernel = start.getInput().getDefiningOp();
-  bool words = cast<RankedTensorType>(start.getInput().getType()).getElementType().isInteger(32);
   bool ofUnit = isa<dist::UnitGatherOp>(start.getCollective().getOperation());
-  return words && !ofUnit && kernel && isa<nn::ClusterOp>(kernel) &&
-                 cast<RankedTensorType>(kernel->getOperand(0).getType()).getElementType().isF32()
-             ? kernel
-             : nullptr;
+  bool encoded = start.getCollective().getSentEncoding() != nullptr;
+  return encoded && !ofUnit && kernel && isa<nn::ClusterOp>(kernel) ? kernel : nullptr;
 }
 
 Value shale::wholeOf(dist::StartOp start) {

@@ -219,15 +219,14 @@ private:
   }
 
   void addReduction(CollectiveOpInterface op) {
-    CollectiveKind kind = op.getCollectiveKind();
-    if (kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter)
+    if (!shale::sums(op.getCollectiveKind()))
       return;
     reduces = true;
     std::string type = nameOf(floatOf(op->getOperand(0))),
                 sum = nameOf(accumulatorType(floatOf(op->getOperand(0))));
     int64_t ranks = dist::getMesh(module).getSize(op.getCollectiveAxis());
     auto scatter = dyn_cast<dist::ReduceScatterOp>(op.getOperation());
-    bool quantized = scatter && scatter.getQuantized();
+    bool quantized = scatter && scatter.getEncodingAttr();
     path.add({"reduced",
               type + (quantized ? " as 8-bit integers" : "") + " over " + std::to_string(ranks) +
                   " ranks of " + op.getCollectiveAxis().str() + ", each sum in " + sum +

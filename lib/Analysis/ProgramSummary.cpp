@@ -144,8 +144,7 @@ static bool isUpdate(Operation &op) {
     return false;
   auto launch = dyn_cast<rt::LaunchOp>(op);
   auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
-  return (collective && (collective.getCollectiveKind() == CollectiveKind::ReduceScatter ||
-                         collective.getCollectiveKind() == CollectiveKind::AllToAll)) ||
+  return (collective && sendsAll(collective.getCollectiveKind())) ||
          (launch && llvm::any_of(launch.getOutputs(), writesState));
 }
 
@@ -308,11 +307,6 @@ static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
   return success();
 }
 
-/// Whether the runtime adds up what it receives, for which it needs scratch memory.
-static bool sums(CollectiveKind kind) {
-  return kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllReduce;
-}
-
 int64_t shale::roundsOf(rt::CollectiveOpInterface start, const Target &target) {
   if (!sums(start.getCollectiveKind()))
     return 1;
@@ -336,10 +330,11 @@ static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
       int64_t size = dist::getAxisSize(module, axis), sent = start.getSentBytes(size);
       Type element = start.getSend().getType().getElementType();
       rows.push_back({start.getSite(), start});
-      summary.sites.push_back({start.getSite(), start.getName().str(), kind, element, axis.str(),
-                               sent, times, bucketOf(start), 1, roundsOf(start, *target)});
+      summary.sites.push_back({start.getSite(), start.getName().str(), kind, element,
+                               start->getAttr(rt::kEncodingAttr), axis.str(), sent, times,
+                               bucketOf(start), 1, roundsOf(start, *target)});
       summary.sentBytes += times * sent;
-      if (!sums(kind))
+      if (!sums(kind)) // the runtime adds up in scratch memory
         return;
       int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) *
                       nn::elementBytes(element);
@@ -499,11 +494,6 @@ static std::string mebibytes(int64_t bytes) {
   llvm::raw_string_ostream os(text);
   os << llvm::format("%.2f MiB", double(bytes) / (1 << 20));
   return text;
-}
-
-StringRef shale::nameOf(CollectiveKind kind) {
-  static const char *const kNames[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
-  return kNames[int(kind)];
 }
 
 void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {

@@ -44,6 +44,7 @@ struct CollectiveSite {
   std::string name;
   CollectiveKind kind;
   mlir::Type element;
+  mlir::Attribute encoding; ///< of the words that are sent; null: elements are
   std::string axis;
   /// Bytes that one rank sends per execution with the runtime's algorithms:
   /// each piece goes directly to its receiver, and an all-reduce is a
@@ -119,9 +120,6 @@ int64_t callFlops(mlir::Operation *op);
 
 /// Summarizes a planned program. Fails after an error.
 mlir::FailureOr<ProgramSummary> summarizeProgram(mlir::ModuleOp module);
-
-/// Returns the name of a collective in reports, such as "all-gather".
-llvm::StringRef nameOf(CollectiveKind kind);
 
 /// Prints the summary that shalec shows at its end.
 void printSummary(const ProgramSummary &summary, llvm::raw_ostream &os);

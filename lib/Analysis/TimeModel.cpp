@@ -118,12 +118,12 @@ private:
     int64_t sent = op.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, axis)));
     double later = target ? double(roundsOf(op, *target) - 1) * link.latency : 0;
     Type element = op.getSend().getType().getElementType();
-    bool gathers = op.getCollectiveKind() == CollectiveKind::AllGather;
+    bool isGather = gathers(op.getCollectiveKind());
     bool isJoined = bucketOf(op) != op.getSite() &&
-                    (gathers || !target || target->exchangesBucketsAtOnce(element));
+                    (isGather || !target || target->exchangesBucketsAtOnce(element));
     Transfers::Stream stream;
     if (target && target->hasStreamsPerAxis())
-      stream = {axis.str(), gathers};
+      stream = {axis.str(), isGather};
     transfers.start(stream, {op, streams[TimedOp::Compute], isJoined ? 0 : link.latency,
                              double(sent) / link.rate + later, link.leavesNode()});
   }

@@ -77,21 +77,16 @@ void dropPlanned(rt::CollectiveOpInterface start) {
   Value send = start.getSend(), recv = start.getRecv();
   int64_t sent = start.getSend().getType().getNumElements(),
           received = start.getRecv().getType().getNumElements();
-  switch (start.getCollectiveKind()) {
-  case CollectiveKind::AllGather:
+  CollectiveKind kind = start.getCollectiveKind();
+  if (gathers(kind)) {
     for (int64_t at = 0; at < received; at += sent)
       rt::CopyOp::create(builder, loc, flat(send, 0, sent), flat(recv, at, sent));
-    break;
-  case CollectiveKind::ReduceScatter: {
+  } else if (scatters(kind)) {
     auto slice = MemRefType::get({received}, start.getSend().getType().getElementType());
     Value own = rt::ShardOp::create(builder, loc, slice, flat(send, 0, sent), start.getAxisAttr());
     rt::CopyOp::create(builder, loc, own, flat(recv, 0, received));
-    break;
-  }
-  case CollectiveKind::AllReduce:
-  case CollectiveKind::AllToAll:
+  } else {
     rt::CopyOp::create(builder, loc, flat(send, 0, sent), flat(recv, 0, received));
-    break;
   }
   for (Operation *user : llvm::make_early_inc_range(start->getUsers()))
     user->erase();

@@ -324,26 +324,11 @@ LogicalResult RtMachine::finish(Operation *start) {
     return success();
   }
   auto collective = cast<rt::CollectiveOpInterface>(start);
-  auto sum = dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum);
-  return run(collective.getSend(), collective.getRecv(),
-             collective.getCollectiveKind() == CollectiveKind::AllToAll,
+  CollectiveKind kind = collective.getCollectiveKind();
+  return run(collective.getSend(), collective.getRecv(), sendsAll(kind) && receivesAll(kind),
              [&](Value input, RankedTensorType type) -> Operation * {
-               StringAttr axis = collective.getAxisAttr();
-               switch (collective.getCollectiveKind()) {
-               case CollectiveKind::AllGather:
-                 return dist::AllGatherOp::create(builder, loc, type, input, axis,
-                                                  builder.getI64IntegerAttr(0));
-               case CollectiveKind::ReduceScatter:
-                 return dist::ReduceScatterOp::create(builder, loc, type, sum, input, axis,
-                                                      builder.getI64IntegerAttr(0));
-               case CollectiveKind::AllReduce:
-                 return dist::AllReduceOp::create(builder, loc, type, sum, input, axis);
-               case CollectiveKind::AllToAll:
-                 return dist::AllToAllOp::create(builder, loc, type, input, axis,
-                                                 builder.getI64IntegerAttr(0),
-                                                 builder.getI64IntegerAttr(1));
-               }
-               llvm_unreachable("a kind of collective that the interpreter lacks");
+               return dist::createCollective(builder, loc, kind, type, input,
+                                             collective.getAxisAttr());
              });
 }
 

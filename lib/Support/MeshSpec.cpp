@@ -68,11 +68,6 @@ std::string shale::parseText(StringRef text, MeshSpec &mesh) {
           .str();
     if (llvm::is_contained(mesh.names, name))
       return ("mesh '" + text + "' has two axes '" + name + "'").str();
-    if (splitsState(rolesOf(*kind)) && mesh.hasAxisThat(dist::splitsState))
-      return ("mesh '" + text + "' has two axes of kind shard, '" +
-              mesh.names[llvm::find(mesh.kinds, *kind) - mesh.kinds.begin()] + "' and '" + name +
-              "'")
-          .str();
     mesh.names.push_back(name.str());
     mesh.kinds.push_back(*kind);
     mesh.sizes.push_back(count);

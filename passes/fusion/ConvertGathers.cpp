@@ -15,7 +15,7 @@ using namespace shale;
 static void convertGather(dist::UnitGatherOp gather) {
   auto shard = cast<RankedTensorType>(gather.getInput().getType());
   auto whole = cast<RankedTensorType>(gather.getResult().getType());
-  if (gather.getQuantized() || shard.getElementType() == whole.getElementType())
+  if (gather.getEncodingAttr() || shard.getElementType() == whole.getElementType())
     return;
   OpBuilder builder(gather);
   auto cast = nn::CastOp::create(builder, gather.getLoc(), shard.clone(whole.getElementType()),

@@ -39,7 +39,7 @@ struct QuantizeGathersPass : shale::impl::QuantizeGathersPassBase<QuantizeGather
   void runOnOperation() override {
     SmallVector<dist::UnitGatherOp> gathers;
     getOperation().walk([&](dist::UnitGatherOp gather) {
-      if (gather.getQuantized() && !gather.gathersWords())
+      if (gather.getEncodingAttr() && !gather.gathersWords())
         gathers.push_back(gather);
     });
     for (dist::UnitGatherOp gather : gathers)

@@ -7,7 +7,7 @@ include "mlir/Pass/PassBase.td"
 def QuantizeGathersPass : Pass<"shale-quantize-gathers", "::mlir::ModuleOp"> {
   let summary = "Gathers 8-bit integers";
   let description = [{
-    A `dist.unit_gather quantized` becomes a kernel that quantizes the shard, a gather of the words that it
+    A `dist.unit_gather as int8` becomes a kernel that quantizes the shard, a gather of the words that it
     writes, and a kernel that computes the elements from the words of all ranks. Each kernel is an `nn.cluster` of
     elementwise ops, reductions and data movement, so that all targets generate it. Bits do not change.
 
@@ -17,7 +17,7 @@ def QuantizeGathersPass : Pass<"shale-quantize-gathers", "::mlir::ModuleOp"> {
     dist.mesh @mesh <[shard "fsdp"=2]>
     dist.unit @u on @mesh["fsdp"] groups = [#group]
     func.func @forward(%shard: tensor<256xf32>) -> tensor<512xbf16> {
-      %whole = dist.unit_gather %shard @u[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xbf16>
+      %whole = dist.unit_gather %shard @u[0] over "fsdp" as int8 : tensor<256xf32> -> tensor<512xbf16>
       return %whole : tensor<512xbf16>
     }
     ```
@@ -27,7 +27,7 @@ def QuantizeGathersPass : Pass<"shale-quantize-gathers", "::mlir::ModuleOp"> {
     ...
     %0 = nn.cluster (%arg1 = %arg0 : tensor<256xf32>) -> tensor<65xi32> {
     ...
-    %1 = dist.unit_gather %0 @u[0] over "fsdp" quantized : tensor<65xi32> -> tensor<130xi32>
+    %1 = dist.unit_gather %0 @u[0] over "fsdp" as int8 : tensor<65xi32> -> tensor<130xi32>
     %2 = nn.cluster (%arg1 = %1 : tensor<130xi32>) -> tensor<512xbf16> {
     ...
     ```
@@ -38,8 +38,8 @@ def QuantizeGathersPass : Pass<"shale-quantize-gathers", "::mlir::ModuleOp"> {
 def QuantizeReductionsPass : Pass<"shale-quantize-reductions", "::mlir::ModuleOp"> {
   let summary = "Sums 8-bit integers over ranks";
   let description = [{
-    A `dist.reduce_scatter sum quantized` becomes a kernel that quantizes the operand, a `dist.all_to_all` of the words
-    that it writes, and a kernel that adds the terms of all ranks in their order, in f32. A `dist.all_gather quantized`
+    A `dist.reduce_scatter sum as int8` becomes a kernel that quantizes the operand, a `dist.all_to_all` of the words
+    that it writes, and a kernel that adds the terms of all ranks in their order, in f32. A `dist.all_gather as int8`
     becomes a kernel, a gather of words and a kernel, as in `--shale-quantize-gathers`. A `dist.quantization_error` becomes a
     kernel that reads the words. If the operand is a sum, as that of a gradient and a residual, the kernels compute it
     themselves, and what the words lack takes the place of the residual. More ranks than `terms` are added by several
@@ -50,8 +50,8 @@ def QuantizeReductionsPass : Pass<"shale-quantize-reductions", "::mlir::ModuleOp
     dist.mesh @mesh <[shard "fsdp"=2]>
     func.func @step(%gradient: tensor<1024xf32>, %residual: tensor<1024xf32>) -> (tensor<512xf32>, tensor<1024xf32>) {
       %0 = nn.add %gradient, %residual : tensor<1024xf32>
-      %1 = dist.quantization_error %0 : tensor<1024xf32>
-      %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 quantized : tensor<1024xf32> -> tensor<512xf32>
+      %1 = dist.quantization_error %0 as int8 : tensor<1024xf32>
+      %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 as int8 : tensor<1024xf32> -> tensor<512xf32>
       return %2, %1 : tensor<512xf32>, tensor<1024xf32>
     }
     ```
@@ -63,7 +63,7 @@ def QuantizeReductionsPass : Pass<"shale-quantize-reductions", "::mlir::ModuleOp
     ...
     %1 = nn.cluster (%arg2 = %arg0 : tensor<1024xf32>, %arg3 = %arg1 : tensor<1024xf32>, %arg4 = %0 : tensor<2x130xi32>) -> tensor<1024xf32> aliases [1] {
     ...
-    %2 = dist.all_to_all %0 over "fsdp" split = 0 concat = 1 : tensor<2x130xi32> -> tensor<1x260xi32>
+    %2 = dist.all_to_all %0 over "fsdp" split = 0 concat = 1 as int8 : tensor<2x130xi32> -> tensor<1x260xi32>
     %3 = nn.cluster (%arg2 = %2 : tensor<1x260xi32>) -> tensor<512xf32> {
     ...
     ```

@@ -27,8 +27,8 @@ static Value sumOf(nn::Composer &c, ValueRange terms) {
 
 /// Returns what the words of `value` lack of it; 0 in blocks that are not finite.
 static Value lackOf(nn::Composer &c, Value value, Value words) {
-  int64_t count = nn::elements(value), blocks = count / dist::kQuantizedBlock;
-  words = c.reshape(words, {blocks * dist::kQuantizedWords});
+  int64_t count = nn::elements(value), blocks = count / kInt8Block.elements;
+  words = c.reshape(words, {blocks * kInt8Block.words});
   Value sent = dequantizeBlocks(c, words, nn::Composer::elementOf(value));
   Value lack = c.sub(value, sent);
   Value magnitude = c.abs(sent);
@@ -121,9 +121,9 @@ static void quantize(dist::ReduceScatterOp scatter, int64_t most) {
   int64_t count = slice.getNumElements(), ranks = nn::elements(scatter.getInput()) / count,
           row = wordsOf(count);
   Value words = buildWords(scatter, RankedTensorType::get({ranks, row}, word));
-  auto exchange =
-      dist::AllToAllOp::create(builder, loc, RankedTensorType::get({1, ranks * row}, word), words,
-                               scatter.getAxis(), /*split=*/0, /*concat=*/1);
+  auto exchange = dist::AllToAllOp::create(
+      builder, loc, RankedTensorType::get({1, ranks * row}, word), words, scatter.getAxis(),
+      /*split=*/0, /*concat=*/1, scatter.getEncodingAttr());
   nn::copyPhaseAndScope(scatter, exchange);
   Value sum;
   for (int64_t first = 0; first < ranks; first += most)
@@ -140,7 +140,7 @@ static void quantize(dist::AllGatherOp gather) {
   Value words = buildWords(gather, typeOfWords(nn::elements(gather.getInput())));
   auto gathered =
       dist::AllGatherOp::create(builder, gather.getLoc(), typeOfWords(whole.getNumElements()),
-                                words, gather.getAxis(), /*dim=*/0);
+                                words, gather.getAxis(), /*dim=*/0, gather.getEncodingAttr());
   nn::copyPhaseAndScope(gather, gathered);
   Value floats = buildKernel(builder, gather, gathered.getResult(), whole,
                              [&](nn::Composer &c, ValueRange received) {
@@ -157,9 +157,10 @@ struct QuantizeReductionsPass : shale::impl::QuantizeReductionsPassBase<Quantize
     SmallVector<dist::ReduceScatterOp> scatters;
     SmallVector<dist::AllGatherOp> gathers;
     getOperation().walk([&](Operation *op) {
-      if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op); scatter && scatter.getQuantized())
+      if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op); scatter && scatter.getEncodingAttr())
         scatters.push_back(scatter);
-      if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && gather.getQuantized())
+      if (auto gather = dyn_cast<dist::AllGatherOp>(op);
+          gather && gather.getEncodingAttr() && !gather.getSentEncoding())
         gathers.push_back(gather);
     });
     for (dist::ReduceScatterOp scatter : scatters)

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace shale;
 
 namespace {
-constexpr int64_t kBlock = dist::kQuantizedBlock, kWords = dist::kQuantizedWords;
+constexpr int64_t kBlock = kInt8Block.elements, kWords = kInt8Block.words;
 /// Elements in a word, and the words of a block that have elements.
 constexpr int64_t kParts = 4, kColumns = kBlock / kParts;
 static_assert(kWords == kColumns + 1, "one word has the scale");

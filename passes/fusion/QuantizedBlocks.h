@@ -13,9 +13,12 @@
 
 namespace shale {
 
+/// The blocks of these kernels.
+inline constexpr dist::EncodedBlock kInt8Block = dist::blockOf(dist::Encoding::Int8);
+
 /// Returns the words of whole blocks of elements.
 inline int64_t wordsOf(int64_t elements) {
-  return elements / dist::kQuantizedBlock * dist::kQuantizedWords;
+  return elements / kInt8Block.elements * kInt8Block.words;
 }
 
 /// Builds a kernel of one result in front of the builder's place, with phase and scope of `op`.

@@ -48,8 +48,7 @@ bool isCheap(Operation *op) {
 /// gathered again as the strategy says.
 bool exchanges(Operation *op) {
   auto collective = dyn_cast<CollectiveOpInterface>(op);
-  return collective && (collective.getCollectiveKind() != CollectiveKind::AllGather ||
-                        isa<dist::UnitGatherOp>(op));
+  return collective && (!gathers(collective.getCollectiveKind()) || isa<dist::UnitGatherOp>(op));
 }
 
 /// Whether a later clone computes the same results, and nothing is exchanged for it: the op has no

@@ -211,22 +211,11 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
       cast<MemRefType>(send.getType()).getElementType() !=
           cast<MemRefType>(recv.getType()).getElementType())
     return unsupported("gather that converts the element type");
-  Value token;
-  auto type = rt::TokenType::get(builder.getContext());
-  switch (collective.getCollectiveKind()) {
-  case CollectiveKind::AllGather:
-    token = rt::AllGatherOp::create(builder, loc, type, send, recv, site, axis, name);
-    break;
-  case CollectiveKind::ReduceScatter:
-    token = rt::ReduceScatterOp::create(builder, loc, type, send, recv, site, axis, name);
-    break;
-  case CollectiveKind::AllReduce:
-    token = rt::AllReduceOp::create(builder, loc, type, send, recv, site, axis, name);
-    break;
-  case CollectiveKind::AllToAll:
-    token = rt::AllToAllOp::create(builder, loc, type, send, recv, site, axis, name);
-    break;
-  }
+  Value token =
+      rt::CollectiveOp::create(builder, loc, rt::TokenType::get(builder.getContext()),
+                               collective.getCollectiveKind(), send, recv, site, axis, name);
+  if (Attribute encoding = collective.getSentEncoding())
+    token.getDefiningOp()->setAttr(rt::kEncodingAttr, encoding);
   if (auto bucket = start->getAttrOfType<IntegerAttr>(dist::kBucketAttr)) {
     // A bucket is identified by its first site.
     IntegerAttr &first = bucketSites[bucket.getInt()];
@@ -454,8 +443,10 @@ LogicalResult Emitter::run() {
     // Reports distinguish the phases of the step, and recomputed ops.
     Attribute phase = op.getAttr(nn::kPhaseAttr);
     Operation *made = builder.getInsertionPoint()->getPrevNode();
+    auto collective = dyn_cast_or_null<rt::CollectiveOp>(made);
     if (phase && made && made != last &&
-        isa<rt::LaunchOp, CostOpInterface, rt::ReduceScatterOp, rt::AllToAllOp>(made)) {
+        (isa<rt::LaunchOp, CostOpInterface>(made) ||
+         (collective && sendsAll(collective.getCollectiveKind())))) {
       made->setAttr(nn::kPhaseAttr, phase);
       for (StringRef name : {mem::kRecomputedAttr, mem::kRecomputesAttr})
         if (Attribute again = op.getAttr(name))

@@ -62,7 +62,7 @@ FlatSymbolRefAttr KernelTable::intern(Region &body, ArrayRef<int64_t> aliases, m
         it->second.getAliases().value_or(ArrayRef<int64_t>()) == aliases &&
         equalKernels(it->second.getBody(), body))
       return FlatSymbolRefAttr::get(it->second.getSymNameAttr());
-  std::string name = nameOf(origin, block) + "_" + std::to_string(kernels.size());
+  std::string name = ::nameOf(origin, block) + "_" + std::to_string(kernels.size());
   builder.setInsertionPointToEnd(module.getBody());
   auto kernel = rt::KernelOp::create(
       builder, loc, builder.getStringAttr(name),

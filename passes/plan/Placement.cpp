@@ -166,7 +166,7 @@ StringAttr Placement::stateThatBecomes(Value value) {
         values.push_back(start.getWait().getResult());
       } else if (auto start = dyn_cast<dist::StartOp>(user)) {
         CollectiveKind kind = start.getCollective().getCollectiveKind();
-        if (kind == CollectiveKind::AllGather || kind == CollectiveKind::AllReduce)
+        if (!sendsAll(kind))
           values.push_back(start.getWait().getResult());
       }
     }
@@ -255,8 +255,8 @@ void Placement::placeStarted(dist::StartOp start) {
     places[result] = taken;
     members[taken.allocation].push_back(result);
   };
-  switch (collective.getCollectiveKind()) {
-  case CollectiveKind::AllGather:
+  CollectiveKind kind = collective.getCollectiveKind();
+  if (gathers(kind)) {
     // The operand is a slice that was updated in place: the result is its whole allocation.
     if (source.space == rt::Space::State && place.slices.size() == 1 &&
         place.slices[0].axis.getValue() == collective.getCollectiveAxis() &&
@@ -268,12 +268,10 @@ void Placement::placeStarted(dist::StartOp start) {
     }
     if (std::optional<Place> state = placeOfState(start, result, mem::Memory::Device))
       return take(*state);
-    break;
-  case CollectiveKind::AllReduce:
+  } else if (keepsShape(kind)) {
     if (mayTake(start, operand, result))
       return take(place);
-    break;
-  case CollectiveKind::ReduceScatter: {
+  } else if (scatters(kind)) {
     // With strategy optimizer packed gradients are live until the update anyway;
     // otherwise a result in place would keep the whole operand live.
     if (dist::reducesAtEnd(dist::getStrategy(function)) && source.space == rt::Space::Arena &&
@@ -283,10 +281,6 @@ void Placement::placeStarted(dist::StartOp start) {
                   nn::tensorBytes(result));
       return take(place);
     }
-    break;
-  }
-  case CollectiveKind::AllToAll:
-    break;
   }
   if (int64_t state = unreadState(result); state >= 0) {
     Place there;
@@ -502,16 +496,15 @@ void Placement::nameCategories() {
       continue;
     Allocation &send = allocations[placeOf(start.getInput()).allocation];
     Allocation &recv = allocations[placeOf(start.getWait().getResult()).allocation];
-    switch (start.getCollective().getCollectiveKind()) {
-    case CollectiveKind::ReduceScatter:
+    CollectiveKind kind = start.getCollective().getCollectiveKind();
+    if (scatters(kind)) {
       if (&send != &recv) {
         send.category = rt::Category::Communication;
         recv.category = rt::Category::Gradients;
         recv.name = send.name;
         recv.padding = send.bytes ? send.padding / (send.bytes / recv.bytes) : 0;
       }
-      break;
-    case CollectiveKind::AllGather:
+    } else if (gathers(kind)) {
       if (Value whole = wholeOf(start); whole != start.getWait().getResult()) {
         send.category = rt::Category::Communication;
         Allocation &floats = allocations[placeOf(whole).allocation];
@@ -522,13 +515,8 @@ void Placement::nameCategories() {
       } else if (recv.space == rt::Space::Arena) {
         recv.category = rt::Category::Parameters;
       }
-      break;
-    case CollectiveKind::AllToAll:
-      if (quantizedFrom(start))
-        nameQuantized(start);
-      break;
-    case CollectiveKind::AllReduce:
-      break;
+    } else if (quantizedFrom(start)) {
+      nameQuantized(start);
     }
   }
   // A copy has the category of its source. Exceptions are shards copied for a gather
@@ -543,7 +531,7 @@ void Placement::nameCategories() {
     // The operand of an all-reduce keeps its category.
     bool sent = llvm::any_of(result.getUsers(), [](Operation *user) {
       auto exchange = dyn_cast<dist::StartOp>(user);
-      return exchange && exchange.getCollective().getCollectiveKind() != CollectiveKind::AllReduce;
+      return exchange && !keepsShape(exchange.getCollective().getCollectiveKind());
     });
     copy.category = sent || updated ? rt::Category::Communication : source.category;
     copy.padding = copy.bytes == source.bytes ? source.padding : 0;

@@ -33,6 +33,13 @@ struct InFlight {
   SmallVector<Access> accesses;
 };
 
+/// Returns the name of a started op in messages: the kind of a collective.
+StringRef kindOf(Operation *start) {
+  auto collective = dyn_cast<rt::CollectiveOp>(start);
+  return collective ? shale::nameOf(collective.getCollectiveKind())
+                    : start->getName().getStringRef();
+}
+
 Stream streamOf(Operation *op) {
   if (auto transfer = dyn_cast<rt::TransferOp>(op))
     return rt::memoryOf(transfer.getTarget()) == mem::Memory::Host ? Stream::CopyOut
@@ -85,7 +92,7 @@ LogicalResult Order::checkAccesses(Operation *op, Stream stream, ArrayRef<Access
                                                     << (theirs.writes ? "writes" : "reads")
                                                     << " it: an rt.wait is missing before this op";
         diag.attachNote(other.op->getLoc())
-            << "'" << other.op->getName() << "' of '" << nameOf(theirs) << "' is in flight";
+            << "'" << kindOf(other.op) << "' of '" << nameOf(theirs) << "' is in flight";
         return diag;
       }
   }

@@ -22,7 +22,7 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
       rt.func @step inputs = [] hyper = [] metrics = [] {
         %x = rt.buffer arena activations "x" : memref<4x4xf32>
         rt.zero %x : memref<4x4xf32>
-        %token = rt.all_reduce %x to %x site = 0 axis = "fsdp" name = "x" : memref<4x4xf32> to memref<4x4xf32>
+        %token = rt.collective all_reduce %x to %x site = 0 axis = "fsdp" name = "x" : memref<4x4xf32> to memref<4x4xf32>
         rt.wait %token
       }
     }

@@ -45,6 +45,8 @@ ConstantLayout layOutConstants(mlir::ModuleOp module);
 
 /// Returns the ShaleType of an element type; SHALE_NO_TYPE if there is none.
 ShaleType runtimeType(mlir::Type element);
+/// Returns the ShaleType of what a collective sends: elements, or the words of an encoding.
+ShaleType sentType(mlir::Type element, mlir::Attribute encoding);
 
 /// Returns the position of an axis on the mesh; -1 if there is none.
 int64_t axisIndex(mlir::ModuleOp module, llvm::StringRef axis);

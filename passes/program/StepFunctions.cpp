@@ -30,6 +30,17 @@ ShaleType shale::runtimeType(Type element) {
   return element.isInteger(1) ? SHALE_BOOL : SHALE_NO_TYPE;
 }
 
+ShaleType shale::sentType(Type element, Attribute encoding) {
+  auto known = dyn_cast_or_null<dist::EncodingAttr>(encoding);
+  if (!known)
+    return runtimeType(element);
+  switch (known.getValue()) {
+  case dist::Encoding::Int8:
+    return SHALE_INT8_BLOCKS;
+  }
+  return SHALE_NO_TYPE;
+}
+
 int64_t shale::axisIndex(ModuleOp module, StringRef axis) {
   dist::MeshOp mesh = dist::getMesh(module);
   return mesh ? mesh.indexOf(axis) : -1;
@@ -409,7 +420,8 @@ void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
   start.send = address(op.getSend());
   start.recv = address(op.getRecv());
   start.count = op.getCount();
-  start.type = int32_t(runtimeType(op.getSend().getType().getElementType()));
+  start.type =
+      int32_t(sentType(op.getSend().getType().getElementType(), op->getAttr(rt::kEncodingAttr)));
   call(start);
 }
 

@@ -6,33 +6,19 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::abi;
 
-static ShaleCollectiveKind runtimeKind(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    return SHALE_ALL_GATHER;
-  case CollectiveKind::ReduceScatter:
-    return SHALE_REDUCE_SCATTER;
-  case CollectiveKind::AllReduce:
-    return SHALE_ALL_REDUCE;
-  case CollectiveKind::AllToAll:
-    return SHALE_ALL_TO_ALL;
-  }
-  llvm_unreachable("a kind without a number");
-}
-
 Rows<ShaleSite> shale::siteTable(ModuleOp module, ProgramData &data,
                                  const ProgramSummary &summary) {
   std::vector<Row<ShaleSite>> rows;
   for (const CollectiveSite &site : summary.sites) {
     Row<ShaleSite> row;
     row.name = data.text(site.name);
-    row.kind = runtimeKind(site.kind);
+    row.kind = ShaleCollectiveKind(site.kind); // the numbers of shale/Collectives.def
     row.axis = axisIndex(module, site.axis);
     row.sent_bytes = site.sentBytes;
     row.times = site.times;
     row.bucket = site.bucket;
     row.bucket_size = site.bucketSize;
-    row.type = runtimeType(site.element);
+    row.type = sentType(site.element, site.encoding);
     rows.push_back(std::move(row));
   }
   return data.table<ShaleSite>("sites", rows);

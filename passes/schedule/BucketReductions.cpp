@@ -24,20 +24,14 @@ static bool sumsGradients(dist::StartOp start) {
   return !mesh || mesh.sumsGradients(start.getCollective().getCollectiveAxis());
 }
 
-/// Whether a reduction of the kind frees the packed gradient.
-static bool scatters(CollectiveKind kind) {
-  return kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
-}
-
 /// Whether a sum over ranks is computed from what the collective brings.
 static bool exchangesTerms(dist::StartOp start) {
-  return kindOf(start) == CollectiveKind::AllToAll && quantizesFor(start);
+  return sendsAll(kindOf(start)) && !sums(kindOf(start)) && quantizesFor(start);
 }
 
 static bool isReduction(Operation *op) {
   auto start = dyn_cast_or_null<dist::StartOp>(op);
-  return start && (kindOf(start) == CollectiveKind::ReduceScatter ||
-                   kindOf(start) == CollectiveKind::AllReduce || exchangesTerms(start));
+  return start && (sums(kindOf(start)) || exchangesTerms(start));
 }
 
 namespace {
@@ -194,7 +188,7 @@ static void startAtEnd(MutableArrayRef<Bucket> buckets) {
   Operation *first = nullptr;
   auto visit = [&](llvm::function_ref<void(Reduction &)> body) {
     for (Bucket &bucket : buckets)
-      if (scatters(bucket.kind))
+      if (sendsAll(bucket.kind))
         for (Reduction &member : bucket.members)
           body(member);
   };
@@ -286,7 +280,7 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
       addMakers(pack, makers);
   auto beforeNextGradient = [&](Bucket &bucket, Operation *place) {
     Operation *start = bucket.members.back().start;
-    if (!scatters(bucket.kind))
+    if (!sendsAll(bucket.kind))
       return place; // reduced in place: no memory is freed before the update
     for (Operation *maker : makers)
       if (start->isBeforeInBlock(maker) && maker->isBeforeInBlock(place))
@@ -297,7 +291,7 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
     Operation *next = placeAfter(index, 1), *place = beforeNextGradient(bucket, next);
     bool hasSecond = bool(bucket.members.front().second);
     bool sums = llvm::any_of(bucket.members, [](Reduction &member) { return member.sum; });
-    bool bounded = (isReduction(next) || place != next) && scatters(bucket.kind);
+    bool bounded = (isReduction(next) || place != next) && sendsAll(bucket.kind);
     if (!bounded && !hasSecond && !sums)
       continue; // each is waited for where it is used
     for (Reduction &member : bucket.members)

@@ -23,10 +23,10 @@ LogicalResult UnitRewriter::noteGradients(Operation *op) {
         continue;
       bool last = values.updatesToCome > 0;
       LogicalResult done = success();
-      if (!last && units.reduceOnce) {
+      if (!last && units.policy.reduceOnce) {
         done = packGradients(*group);
         values.gradient = values.packed;
-      } else if (!last || !dist::reducesAtEnd(units.strategy)) {
+      } else if (!last || !dist::reducesAtEnd(units.policy.strategy)) {
         done = reduceGradients(*group);
       } else if (values.accumulates) {
         done = packGradients(*group);
@@ -71,41 +71,59 @@ Value UnitRewriter::addToAccumulator(Group &group, Value now) {
 }
 
 /// Returns the axes over which a group is reduced. On a data axis some gradient is partial: those
-/// that are not are packed as zeros on all ranks but the first. On a tensor axis, where gradients
-/// that are not partial are the rule, all are partial: else they are reduced one by one.
+/// that are not are packed as zeros on all ranks but the first. So are all axes over which the
+/// update is split, if any is: they are one. On a tensor axis, where gradients that are not partial
+/// are the rule, all are partial: else they are reduced one by one.
 AxisList UnitRewriter::partialAxesOf(Group &group) {
+  const auto &gradients = valuesOf(group).gradients;
+  auto isPartial = [&](StringRef axis) {
+    auto on = [&](const Gradient &gradient) { return llvm::is_contained(gradient.axes, axis); };
+    return mesh.sumsGradients(axis) ? llvm::any_of(gradients, on) : llvm::all_of(gradients, on);
+  };
+  SmallVector<StringRef, 2> together;
+  if (StringAttr update = group.updateAxis())
+    together = dist::MeshOp::membersOf(update);
+  bool any = llvm::any_of(together, isPartial);
   AxisList axes;
-  for (StringRef axis : sumAxes) {
-    auto isPartial = [&](const Gradient &gradient) {
-      return llvm::is_contained(gradient.axes, axis);
-    };
-    const auto &gradients = valuesOf(group).gradients;
-    if (mesh.sumsGradients(axis) ? llvm::any_of(gradients, isPartial)
-                                 : llvm::all_of(gradients, isPartial))
+  for (StringRef axis : sumAxes)
+    if (isPartial(axis) || (any && llvm::is_contained(together, axis)))
       axes.push_back(axis);
-  }
   return axes;
 }
 
-//===- Gradients that are sent as 8-bit integers --------------------------===//
+AxisList UnitRewriter::partialIn(dist::ReductionStepAttr step, const AxisList &partial) {
+  AxisList axes;
+  for (StringRef axis : step.getAxes().getAsValueRange<StringAttr>())
+    if (llvm::is_contained(partial, axis))
+      axes.push_back(axis);
+  return axes;
+}
 
-/// Declares the state of each rounding, in the order in which reduceOver() rounds. A value that is
+StringRef UnitRewriter::joined(AxisList axes) {
+  llvm::sort(axes, [&](StringRef a, StringRef b) { return mesh.indexOf(a) < mesh.indexOf(b); });
+  return axes.size() == 1 ? axes.front() : mesh.join(axes);
+}
+
+//===- Gradients that are sent in an encoding -----------------------------===//
+
+/// Declares the state of each rounding, in the order in which reduce() rounds. A value that is
 /// scattered is rounded once: by its senders. One that all ranks need is rounded a second time,
 /// when their sums are gathered.
 LogicalResult UnitRewriter::declareResiduals(Group &group) {
   std::vector<std::pair<std::string, int64_t>> roundings; // what follows the name; elements
   int64_t count = group.attr.getCount();
-  AxisList axes = partialAxesOf(group);
-  if (group.updatesSlice) {
-    if (llvm::is_contained(axes, units.axis) && sendsQuantized(group, units.axis))
-      roundings.push_back({units.axis.str(), count});
-    count /= units.axisSize;
-  }
-  for (StringRef axis : axes)
-    if ((!group.updatesSlice || axis != units.axis) && sendsQuantized(group, axis)) {
-      roundings.push_back({axis.str(), count});
-      roundings.push_back({axis.str() + ".sum", count / mesh.getSize(axis)});
+  AxisList partial = partialAxesOf(group);
+  for (auto step : group.storage().getSteps().getAsRange<dist::ReductionStepAttr>()) {
+    AxisList axes = partialIn(step, partial);
+    if (!axes.empty() && step.getEncoding()) {
+      std::string name = joined(axes).str();
+      roundings.push_back({name, count});
+      if (!step.getScatter())
+        roundings.push_back({name + ".sum", count / mesh.getSize(name)});
     }
+    if (step.getScatter())
+      count = units.updatedCount(group);
+  }
   if (!group.residuals.empty() || roundings.empty())
     return success(group.residuals.size() == roundings.size());
   SymbolTable symbols(group.unit->getParentOp());
@@ -118,7 +136,7 @@ LogicalResult UnitRewriter::declareResiduals(Group &group) {
     symbols.insert(state, std::next(Block::iterator(before)));
     group.residuals.push_back(state);
   }
-  if (group.accumulator.op && !units.reduceOnce)
+  if (group.accumulator.op && !units.policy.reduceOnce)
     for (nn::StateOp residual : group.residuals) {
       auto state = nn::StateOp::create(declares, group.unit.getLoc(),
                                        (residual.getSymName() + ".pending").str(),
@@ -134,12 +152,13 @@ LogicalResult UnitRewriter::declareResiduals(Group &group) {
 
 /// Adds to a value what the last one of its kind lacked when it was sent, and keeps what this one
 /// will lack.
-Value UnitRewriter::withResidual(Group &group, Value value) {
+Value UnitRewriter::withResidual(Group &group, Value value, dist::EncodingAttr encoding) {
   GroupValues &values = valuesOf(group);
   bool pending = !group.pendingResiduals.empty() && !values.begins;
   ArrayRef<Value> last = pending ? values.pendingResiduals : values.residuals;
   value = nn::AddOp::create(builder, group.getLoc(), value, last[values.newResiduals.size()]);
-  values.newResiduals.push_back(dist::QuantizationErrorOp::create(builder, group.getLoc(), value));
+  values.newResiduals.push_back(
+      dist::QuantizationErrorOp::create(builder, group.getLoc(), value, encoding));
   return value;
 }
 
@@ -159,24 +178,33 @@ void UnitRewriter::keepResiduals(Group &group) {
   }
 }
 
-/// Sums a flat value over a data axis, and keeps the rank's slice of the sum, or all of it.
-Value UnitRewriter::reduceOver(Group &group, Value value, StringRef axis, bool scatter) {
+/// Sums a flat value over the axes of a step on which it is partial, and keeps the rank's slice of
+/// the sum, or all of it.
+Value UnitRewriter::reduce(Group &group, Value value, dist::ReductionStepAttr step,
+                           const AxisList &axes) {
   Location loc = group.getLoc();
-  bool quantized = sendsQuantized(group, axis);
-  if (!scatter && !quantized)
-    return dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
   auto type = cast<RankedTensorType>(value.getType());
-  if (quantized)
-    value = withResidual(group, value);
+  if (axes.empty()) {
+    if (!step.getScatter())
+      return value;
+    return dist::SliceOp::create(builder, loc, type.clone({units.updatedCount(group)}), value,
+                                 group.updateAxis().getValue(), 0);
+  }
+  StringRef axis = joined(axes);
+  dist::EncodingAttr encoding = step.getEncoding();
+  if (!step.getScatter() && !encoding)
+    return dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
+  if (encoding)
+    value = withResidual(group, value, encoding);
   auto scattered = dist::ReduceScatterOp::create(
       builder, loc, type.clone({type.getNumElements() / mesh.getSize(axis)}), dist::Reduction::Sum,
       value, axis, 0);
-  scattered.setQuantized(quantized);
-  if (scatter)
+  scattered.setEncodingAttr(encoding);
+  if (step.getScatter())
     return scattered;
-  auto gathered =
-      dist::AllGatherOp::create(builder, loc, type, withResidual(group, scattered), axis, 0);
-  gathered.setQuantized(true);
+  auto gathered = dist::AllGatherOp::create(builder, loc, type,
+                                            withResidual(group, scattered, encoding), axis, 0);
+  gathered.setEncodingAttr(encoding);
   return gathered;
 }
 
@@ -192,7 +220,7 @@ LogicalResult UnitRewriter::packGradients(Group &group) {
     return function.emitError("gradients of unit '")
            << group.unit.getSymName() << "' are partial over other axes than in another function";
   group.partialAxes = partialAxes;
-  bool sumsWhole = values.accumulates && units.reduceOnce;
+  bool sumsWhole = values.accumulates && units.policy.reduceOnce;
   if (sumsWhole && !partialAxes.empty()) {
     nn::StateOp accumulator = group.accumulator.op;
     accumulator->setAttr(dist::kPartialAttr, builder.getStrArrayAttr(partialAxes));
@@ -204,9 +232,13 @@ LogicalResult UnitRewriter::packGradients(Group &group) {
   SmallVector<Attribute> names;
   for (auto [i, param] : llvm::enumerate(group.params)) {
     Value part = lookup(values.gradients[i].value);
+    AxisList alone; // reduced one by one
     for (StringRef axis : values.gradients[i].axes)
-      if (!llvm::is_contained(partialAxes, axis))
-        part = dist::AllReduceOp::create(builder, part.getLoc(), dist::Reduction::Sum, part, axis);
+      if (!llvm::is_contained(partialAxes, axis) && !llvm::is_contained(alone, axis))
+        alone.push_back(axis);
+    if (!alone.empty())
+      part = dist::AllReduceOp::create(builder, part.getLoc(), dist::Reduction::Sum, part,
+                                       joined(alone));
     for (StringRef axis : partialAxes)
       if (!llvm::is_contained(values.gradients[i].axes, axis))
         part = onFirstRank(builder, part.getLoc(), part, axis);
@@ -230,26 +262,10 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
     return success();
   if (failed(packGradients(group)))
     return failure();
-  Location loc = group.getLoc();
   Value value = castTo(values.packed, group.attr.getReduce());
-  auto sliced =
-      RankedTensorType::get({group.attr.getCount() / units.axisSize}, group.attr.getReduce());
-  // Tensor axes first: groups that are partial on them are small, and few axes remain to be
-  // bucketed.
-  for (StringRef axis : *group.partialAxes)
-    if (mesh.splitsValues(axis))
-      value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
-  // Reduce over the storage axis first: the other axes then reduce less data.
-  if (group.updatesSlice) {
-    if (llvm::is_contained(*group.partialAxes, units.axis))
-      value = reduceOver(group, value, units.axis, /*scatter=*/true);
-    else
-      value = dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
-  }
-  for (StringRef axis : *group.partialAxes)
-    if (mesh.sumsGradients(axis) && (!group.updatesSlice || axis != units.axis))
-      value = reduceOver(group, value, axis, /*scatter=*/false);
-  values.gradient = units.reduceOnce ? value : addToAccumulator(group, value);
+  for (auto step : group.storage().getSteps().getAsRange<dist::ReductionStepAttr>())
+    value = reduce(group, value, step, partialIn(step, *group.partialAxes));
+  values.gradient = units.policy.reduceOnce ? value : addToAccumulator(group, value);
   return success();
 }
 
@@ -283,7 +299,10 @@ LogicalResult UnitRewriter::rewriteReduction(Operation *op) {
       continue;
     for (auto &[value, count] : needed)
       left[value] -= count;
-    reduction.add(group.updatesSlice ? AxisList{units.axis} : AxisList(), values.gradient);
+    AxisList slices;
+    if (StringAttr axis = group.updateAxis())
+      slices.push_back(axis);
+    reduction.add(slices, values.gradient);
   }
   for (Value operand : op->getOperands())
     if (int64_t &count = left[operand]; count > 0) {

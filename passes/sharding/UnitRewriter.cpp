@@ -135,9 +135,13 @@ UnitRewriter::Gradient UnitRewriter::beforeSums(Value gradient, const Group &gro
   bool rounded = false;
   while (Operation *op = found.value.getDefiningOp()) {
     auto sum = dyn_cast<dist::AllReduceOp>(op);
-    bool sums = sum && sum.getReduction() == dist::Reduction::Sum &&
-                llvm::none_of(group.attr.getAxes().getAsRange<StringAttr>(),
-                              [&](StringAttr axis) { return axis.getValue() == sum.getAxis(); });
+    SmallVector<StringRef, 2> over;
+    if (sum && sum.getReduction() == dist::Reduction::Sum)
+      over = dist::MeshOp::membersOf(sum.getAxis());
+    bool sums = !over.empty() &&
+                llvm::none_of(group.attr.getAxes().getAsRange<StringAttr>(), [&](StringAttr axis) {
+                  return llvm::is_contained(over, axis.getValue());
+                });
     bool rounds = isa<nn::CastOp>(op) && !rounded;
     if (!sums && !rounds)
       break;
@@ -146,7 +150,7 @@ UnitRewriter::Gradient UnitRewriter::beforeSums(Value gradient, const Group &gro
     else if (rounds)
       break;
     if (sums)
-      found.axes.push_back(sum.getAxis());
+      llvm::append_range(found.axes, over);
     rounded |= rounds;
     found.value = op->getOperand(0);
   }
@@ -204,20 +208,20 @@ LogicalResult UnitRewriter::collectUpdates() {
 Value UnitRewriter::view(Group &group, int64_t place) {
   GroupValues &values = valuesOf(group);
   Location loc = group.params[place].getLoc();
-  Type used = group.rounded ? group.attr.getType() : group.attr.getWire();
+  Type used = group.storage().getUse();
   if (!values.whole) {
     values.whole = values.atRest;
-    if (units.isGathered(group)) {
+    if (group.isGathered()) {
       auto gather = dist::UnitGatherOp::create(
           builder, group.getLoc(),
           RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()), values.atRest,
-          group.unit.getSymName(), group.index, units.axis);
-      gather.setQuantized(group.quantized);
+          group.unit.getSymName(), group.index, units.policy.axis.getValue(),
+          group.storage().getGather());
       values.whole = gather;
-      if (group.rounded)
+      if (used != group.attr.getWire())
         values.whole =
             nn::CastOp::create(builder, group.getLoc(), gather.getType().clone(used), gather);
-      if (units.gathersAgain())
+      if (units.policy.gathersAgain())
         for (Operation *op : {gather.getOperation(), values.whole.getDefiningOp()})
           op->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
     }
@@ -264,7 +268,7 @@ bool UnitRewriter::isViewCast(Operation *op) {
   if (state == states.end())
     return false;
   const Group &group = *state->second.first;
-  return group.attr.getWire() != group.attr.getType() && !group.rounded;
+  return group.storage().getUse() != group.attr.getType();
 }
 
 /// Whether an op moves or rounds what is gathered, and nothing else: its result is a copy of
@@ -274,11 +278,12 @@ static bool copiesGathered(Operation *op) {
   if (!(moves && moves.movesOnly()) && !isa<nn::CastOp>(op))
     return false;
   return op->getNumOperands() > 0 && llvm::all_of(op->getOperands(), [](Value operand) {
-    Operation *source = operand.getDefiningOp();
-    if (isa_and_nonnull<dist::UnitViewOp>(source))
-      return source->getOperand(0).getDefiningOp() != nullptr;
-    return source && source->hasAttr(mem::kRecomputeAttr) && !isa<dist::UnitGatherOp>(source);
-  });
+           Operation *source = operand.getDefiningOp();
+           if (isa_and_nonnull<dist::UnitViewOp>(source))
+             return source->getOperand(0).getDefiningOp() != nullptr;
+           return source && source->hasAttr(mem::kRecomputeAttr) &&
+                  !isa<dist::UnitGatherOp>(source);
+         });
 }
 
 void UnitRewriter::rewriteOp(Operation *op) {
@@ -290,7 +295,7 @@ void UnitRewriter::rewriteOp(Operation *op) {
   }
   Operation *made = builder.clone(*op, mapping);
   // What is gathered again for the backward pass is not kept in another form.
-  if (units.gathersAgain() && isForward(op) && copiesGathered(made))
+  if (units.policy.gathersAgain() && isForward(op) && copiesGathered(made))
     made->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
 }
 

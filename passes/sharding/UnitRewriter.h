@@ -69,16 +69,18 @@ private:
   /// Whether the function reduces the gradients of the group.
   bool reducesIn(Group &group) {
     const GroupValues &values = valuesOf(group);
-    return values.updatesToCome > 0 || (values.accumulates && !units.reduceOnce);
+    return values.updatesToCome > 0 || (values.accumulates && !units.policy.reduceOnce);
   }
   AxisList partialAxesOf(Group &group);
   mlir::LogicalResult declareResiduals(Group &group);
-  mlir::Value withResidual(Group &group, mlir::Value value);
+  mlir::Value withResidual(Group &group, mlir::Value value, dist::EncodingAttr encoding);
   void keepResiduals(Group &group);
-  mlir::Value reduceOver(Group &group, mlir::Value value, llvm::StringRef axis, bool scatter);
-  bool sendsQuantized(const Group &group, llvm::StringRef axis) {
-    return group.sumsQuantized && mesh.sumsGradients(axis) && mesh.splits(axis);
-  }
+  /// Returns the axes of a step on which the gradients are partial.
+  AxisList partialIn(dist::ReductionStepAttr step, const AxisList &partial);
+  /// Returns the axis that joins these: over one, itself.
+  llvm::StringRef joined(AxisList axes);
+  mlir::Value reduce(Group &group, mlir::Value value, dist::ReductionStepAttr step,
+                     const AxisList &axes);
   mlir::Value addToAccumulator(Group &group, mlir::Value now);
   mlir::Value castTo(mlir::Value value, mlir::Type element);
   mlir::LogicalResult rewriteReduction(mlir::Operation *op);

@@ -26,8 +26,8 @@ static Value sliceOf(OpBuilder &builder, Location loc, Value value, int64_t dim,
 /// of the parameters, in one all-reduce for each axis.
 SmallVector<Value> UnitRewriter::sumOverSlices(Group &group, ValueRange parts) {
   AxisList axes;
-  if (group.updatesSlice)
-    axes.push_back(units.axis);
+  if (group.updateAxis())
+    axes.push_back(group.updateAxis());
   for (auto axis : group.attr.getAxes().getAsRange<StringAttr>())
     axes.push_back(axis.getValue());
   if (axes.empty())
@@ -153,9 +153,9 @@ static Value addParts(OpBuilder &builder, Group &group, ArrayRef<int64_t> firsts
 SmallVector<Value>
 UnitRewriter::gatherParameters(Group &group, ArrayRef<SmallVector<int64_t>> lists, Value slice) {
   Location loc = group.getLoc();
-  if (group.updatesSlice)
+  if (group.updateAxis())
     slice = dist::AllGatherOp::create(builder, loc, typeOf(slice).clone({group.attr.getCount()}),
-                                      slice, units.axis, 0);
+                                      slice, group.updateAxis().getValue(), 0);
   auto gather = [&](int64_t place) -> Value {
     nn::StateOp param = group.params[place];
     auto segment = cast<dist::SegmentAttr>(group.attr.getSegments()[place]);
@@ -268,10 +268,10 @@ Value UnitRewriter::takeSlice(Group &group, ArrayRef<SmallVector<int64_t>> lists
   RankedTensorType flat = typeOf(values.front()).clone({group.attr.getCount()});
   Value packed = dist::UnitPackOp::create(builder, loc, flat, group.unit.getSymName(), group.index,
                                           builder.getArrayAttr(names), values);
-  if (!group.updatesSlice)
+  if (!group.updateAxis())
     return packed;
   return dist::SliceOp::create(builder, loc, flat.clone({units.updatedCount(group)}), packed,
-                               units.axis, 0);
+                               group.updateAxis().getValue(), 0);
 }
 
 /// Lets an update that is not elementwise build its ops for the flat group or its slice.
@@ -324,11 +324,11 @@ LogicalResult UnitRewriter::rewriteUpdate(OptimizerUpdateOpInterface update) {
 /// Returns the element of the group at which this rank's slice begins, or null if the rank updates
 /// the whole group.
 Value UnitRewriter::slicedOffset(Group &group) {
-  if (!group.updatesSlice)
+  if (!group.updateAxis())
     return {};
   Location loc = withValueName(group.unit.getLoc(), "offset");
   auto scalar = RankedTensorType::get({}, builder.getI64Type());
-  Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, units.axis);
+  Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, group.updateAxis());
   return nn::MulOp::create(builder, loc, coordinate,
                            nn::splat(builder, loc, scalar, units.updatedCount(group)));
 }
@@ -406,11 +406,11 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
   SmallVector<OpOperand *> own = first.getOwnOperands();
 
   Value param = values.atRest;
-  bool sliceParam = group.updatesSlice && !group.param.sliced;
+  bool sliceParam = group.updateAxis() && !group.param.axis;
   if (sliceParam)
     param = dist::SliceOp::create(
         builder, loc, RankedTensorType::get({units.updatedCount(group)}, group.attr.getType()),
-        param, units.axis, 0);
+        param, group.updateAxis().getValue(), 0);
   SmallVector<Value> operands;
   for (OpOperand &operand : first->getOpOperands()) {
     if (llvm::is_contained(own, &operand)) {
@@ -442,16 +442,16 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
     return failure();
   numberElements(group, operands);
   if (sliceParam)
-    values.results[0] = dist::AllGatherOp::create(builder, loc, values.atRest.getType(),
-                                                  values.results[0], units.axis, 0);
+    values.results[0] = dist::AllGatherOp::create(
+        builder, loc, values.atRest.getType(), values.results[0], group.updateAxis().getValue(), 0);
   if (group.copy.op) {
     // Rounded before it is sent.
     Value rounded = values.results[0];
     auto type = cast<RankedTensorType>(rounded.getType());
     rounded = nn::CastOp::create(builder, loc, type.clone(group.attr.getWire()), rounded);
-    if (group.param.sliced)
-      rounded =
-          dist::AllGatherOp::create(builder, loc, values.whole.getType(), rounded, units.axis, 0);
+    if (group.param.axis)
+      rounded = dist::AllGatherOp::create(builder, loc, values.whole.getType(), rounded,
+                                          group.param.axis.getValue(), 0);
     values.newCopy = rounded;
   }
   return success();

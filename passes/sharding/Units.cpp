@@ -22,33 +22,17 @@ public:
 private:
   struct PlannedGroup {
     std::string name;
-    Type type, wire, reduce;
-    bool trained, buffer;
-    bool rounded;         ///< whether it is used in f32, and the wire type is another one
+    StoredKind kind;
+    StoragePlan plan;
     StringAttr optimizer; ///< if it is not the module's
     AxisList axes;
     std::vector<nn::StateOp> params;
     std::vector<Layout> layouts;
   };
-  /// Whether parameters are split at rest so that they can be gathered in a type of their own.
-  bool isSplitForGathers(bool trained, bool buffer) const {
-    return !buffer && (dist::splitsParameters(units.strategy) ||
-                       (trained && dist::splitsOptimizer(units.strategy)));
-  }
-  /// Whether uses of the group read the result of a quantized gather.
-  bool isQuantized(const PlannedGroup &group) const {
-    return units.quantizes && isSplitForGathers(group.trained, group.buffer) &&
-           (group.type.isF32() || is16BitFloat(group.type));
-  }
-  /// Whether gradients of the group are sent as 8-bit integers.
-  bool sumsQuantized(const PlannedGroup &group) const {
-    return units.quantizesReductions && group.trained && group.reduce.isF32();
-  }
   struct PlannedUnit {
     SmallVector<PlannedGroup, 2> groups;
   };
 
-  LogicalResult readStrategy();
   LogicalResult readFunctions();
   LogicalResult verifyReductions();
   LogicalResult verifyGathers();
@@ -62,7 +46,7 @@ private:
   FailureOr<dist::GroupAttr> layOutState(const PlannedGroup &group, dist::GroupAttr flat,
                                          size_t number);
   FlatState declare(const std::string &name, nn::Role role, Type element, dist::UnitOp unit,
-                    int64_t index, dist::GroupAttr group, bool sliced, FlatSymbolRefAttr of);
+                    int64_t index, dist::GroupAttr group, StringAttr axis, FlatSymbolRefAttr of);
   LogicalResult declareUnit(StringRef name, PlannedUnit &planned);
 
   ModuleOp module;
@@ -78,28 +62,6 @@ private:
   llvm::StringMap<Type> reduced, used;
   llvm::MapVector<StringRef, PlannedUnit> planned;
 };
-
-LogicalResult UnitsBuilder::readStrategy() {
-  units.strategy = dist::getStrategy(module);
-  units.keepGathered = module->hasAttr(dist::kKeepGatheredAttr);
-  // If gradients are whole at rest, reducing each micro-batch saves no memory.
-  units.reduceOnce =
-      module->hasAttr(dist::kReduceOnceAttr) || !dist::splitsGradients(units.strategy);
-  units.axis = mesh.getShardAxis();
-  units.axisSize = units.axis.empty() ? 1 : mesh.getSize(units.axis);
-  units.splits = !units.axis.empty() && mesh.splits(units.axis);
-  units.quantizes = units.splits && module->hasAttrOfType<UnitAttr>(dist::kQuantizeGathersAttr);
-  if (auto type = module->getAttrOfType<TypeAttr>(dist::kQuantizeGathersAttr); type && units.splits)
-    units.rounds = type.getValue();
-  units.quantizesReductions = module->hasAttr(dist::kQuantizeReductionsAttr) &&
-                              llvm::any_of(mesh.getAxesThat(dist::sumsGradients),
-                                           [&](StringRef axis) { return mesh.splits(axis); });
-  if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
-    return mesh.emitError("strategy '")
-           << dist::stringifyStrategy(units.strategy)
-           << "' needs an axis of kind shard, which the mesh does not have";
-  return success();
-}
 
 /// Records the parameter that an update trains, its factors and its optimizer state.
 LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update) {
@@ -164,32 +126,32 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
   for (const DimAxes &list : layout.dims)
     axes.append(list.begin(), list.end());
   llvm::sort(axes);
-  Type type = state.getTensorType().getElementType();
-  bool isTrained = trained.count(state.getSymName());
-  bool buffer = state.getRole() == nn::Role::Buffer;
-  Type wire = used.lookup(state.getSymName()), reduce = reduced.lookup(state.getSymName());
-  auto optimizer = isTrained ? state->getAttrOfType<StringAttr>(nn::kOptimizerAttr) : StringAttr();
-  if (!wire || buffer)
-    wire = type;
-  if (!reduce)
-    reduce = type;
-  bool rounded =
-      units.rounds && type.isF32() && wire == type && isSplitForGathers(isTrained, buffer);
-  if (rounded)
-    wire = units.rounds;
+  StoredKind kind;
+  kind.type = state.getTensorType().getElementType();
+  kind.used = used.lookup(state.getSymName());
+  kind.reduce = reduced.lookup(state.getSymName());
+  kind.trained = trained.count(state.getSymName());
+  kind.buffer = state.getRole() == nn::Role::Buffer;
+  if (!kind.reduce)
+    kind.reduce = kind.type;
+  auto optimizer =
+      kind.trained ? state->getAttrOfType<StringAttr>(nn::kOptimizerAttr) : StringAttr();
+  StoragePlan plan = planStorage(units.policy, mesh, kind);
   auto group = llvm::find_if(unit.groups, [&](const PlannedGroup &g) {
-    return g.type == type && g.wire == wire && g.reduce == reduce && g.trained == isTrained &&
-           g.buffer == buffer && g.rounded == rounded && g.optimizer == optimizer && g.axes == axes;
+    return g.kind.type == kind.type && g.kind.reduce == kind.reduce &&
+           g.kind.trained == kind.trained && g.kind.buffer == kind.buffer &&
+           g.plan.wire == plan.wire && g.plan.storage == plan.storage && g.optimizer == optimizer &&
+           g.axes == axes;
   });
   if (group == unit.groups.end()) {
-    PlannedGroup fresh{{}, type, wire, reduce, isTrained, buffer, rounded, optimizer, axes, {}, {}};
+    PlannedGroup fresh{{}, kind, plan, optimizer, axes, {}, {}};
     llvm::raw_string_ostream name(fresh.name);
-    name << type;
-    if (wire != type)
-      name << (rounded ? ".sent." : ".used.") << wire;
-    if (reduce != type)
-      name << ".reduced." << reduce;
-    name << (buffer ? ".buffer" : isTrained ? "" : ".frozen");
+    name << kind.type;
+    if (plan.wire != kind.type)
+      name << (plan.storage.getUse() != plan.wire ? ".sent." : ".used.") << plan.wire;
+    if (kind.reduce != kind.type)
+      name << ".reduced." << kind.reduce;
+    name << (kind.buffer ? ".buffer" : kind.trained ? "" : ".frozen");
     if (optimizer)
       name << '.' << optimizer.getValue();
     for (StringRef axis : axes)
@@ -235,12 +197,15 @@ public:
 /// `exchanged`, the same holds for a slice's pieces for the ranks of the other data axes.
 int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment, int64_t block,
                                   bool exchanged) const {
-  bool aligned = units.splits && target.alignsSlices();
+  bool aligned = units.policy.splits && target.alignsSlices();
+  SmallVector<StringRef, 2> own;
+  if (units.policy.axis)
+    own = dist::MeshOp::membersOf(units.policy.axis);
   int64_t pieces = 1;
   for (StringRef axis : dist::MeshOp(mesh).getAxesThat(dist::sumsGradients))
-    if (exchanged && axis != units.axis)
+    if (exchanged && !llvm::is_contained(own, axis))
       pieces = std::lcm(pieces, dist::MeshOp(mesh).getSize(axis));
-  return llvm::alignTo(end, units.axisSize * pieces * (aligned ? alignment : block));
+  return llvm::alignTo(end, units.policy.ranks * pieces * (aligned ? alignment : block));
 }
 
 /// Returns the elements of a group's parameters that a block of their state belongs to; 1 if their
@@ -255,9 +220,9 @@ int64_t UnitsBuilder::blockOf(const PlannedGroup &group) {
 /// Assigns each parameter its offset.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   // A block has one scale, and no two parameters share it.
-  bool quantized = isQuantized(group) || sumsQuantized(group);
-  int64_t block = std::lcm(blockOf(group), quantized ? dist::kQuantizedBlock : 1);
-  Segments segments({group.type, group.wire, group.reduce}, block);
+  bool sums = group.plan.storage.encodesSums();
+  int64_t block = std::lcm(blockOf(group), group.plan.storage.getBlock());
+  Segments segments({group.kind.type, group.plan.wire, group.kind.reduce}, block);
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
     auto it = trained.find(param.getSymName());
     if (failed(segments.append(param, param, localType(param.getTensorType(), layout, mesh),
@@ -269,11 +234,10 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   for (StringRef axis : group.axes)
     axes.push_back(builder.getStringAttr(axis));
   return dist::GroupAttr::get(
-      module.getContext(), builder.getStringAttr(group.name), group.type, group.wire, group.reduce,
-      group.trained, builder.getArrayAttr(axes),
-      paddedCount(segments.end, segments.alignment, block, sumsQuantized(group)),
-      builder.getArrayAttr(segments.list),
-      /*slot=*/StringAttr());
+      module.getContext(), builder.getStringAttr(group.name), group.kind.type, group.plan.wire,
+      group.kind.reduce, group.kind.trained, builder.getArrayAttr(axes),
+      paddedCount(segments.end, segments.alignment, block, sums),
+      builder.getArrayAttr(segments.list), /*slot=*/StringAttr(), group.plan.storage);
 }
 
 /// Assigns each parameter's state of the given number its offset in a group of its own. State in
@@ -302,12 +266,13 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group,
                               element, element, element, /*trained=*/true, builder.getArrayAttr({}),
                               block > 1 ? flat.getCount() / block * words
                                         : paddedCount(segments.end, segments.alignment, 1),
-                              builder.getArrayAttr(segments.list), first.getSlotAttr());
+                              builder.getArrayAttr(segments.list), first.getSlotAttr(),
+                              /*storage=*/dist::StorageAttr());
 }
 
 FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type element,
                                 dist::UnitOp unit, int64_t index, dist::GroupAttr group,
-                                bool sliced, FlatSymbolRefAttr of) {
+                                StringAttr axis, FlatSymbolRefAttr of) {
   auto op = nn::StateOp::create(builder, unit.getLoc(), name, role,
                                 RankedTensorType::get({group.getCount()}, element));
   if (of)
@@ -317,9 +282,9 @@ FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type ele
   symbols.insert(op, Block::iterator(*module.getOps<func::FuncOp>().begin()));
   op->setAttr(dist::kUnitAttr, FlatSymbolRefAttr::get(unit));
   op->setAttr(dist::kGroupAttr, builder.getI64IntegerAttr(index));
-  if (sliced)
-    op->setAttr(dist::kAxisAttr, builder.getStringAttr(units.axis));
-  return {op, sliced};
+  if (axis)
+    op->setAttr(dist::kAxisAttr, axis);
+  return {op, axis};
 }
 
 LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
@@ -335,7 +300,8 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
   for (PlannedGroup &group : planned.groups) {
     ownState.push_back(attrs.size());
     TrainedParameter &first = trained[group.params.front().getSymName()];
-    for (size_t i = 0; group.trained && !first.elementwiseState && i < first.moments.size(); ++i) {
+    for (size_t i = 0; group.kind.trained && !first.elementwiseState && i < first.moments.size();
+         ++i) {
       FailureOr<dist::GroupAttr> attr = layOutState(group, attrs[ownState.size() - 1], i);
       if (failed(attr))
         return failure();
@@ -345,8 +311,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
   builder.setInsertionPoint(*module.getOps<func::FuncOp>().begin());
   auto unit = dist::UnitOp::create(
       builder, module.getLoc(), builder.getStringAttr(name), FlatSymbolRefAttr::get(mesh),
-      units.axis.empty() ? StringAttr() : builder.getStringAttr(units.axis),
-      builder.getArrayAttr(SmallVector<Attribute>(attrs.begin(), attrs.end())));
+      units.policy.axis, builder.getArrayAttr(SmallVector<Attribute>(attrs.begin(), attrs.end())));
   unit->remove();
   symbols.insert(unit, Block::iterator(*module.getOps<func::FuncOp>().begin()));
   for (auto [index, group] : llvm::enumerate(planned.groups)) {
@@ -356,45 +321,34 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     made.attr = attrs[index];
     made.params = group.params;
     std::string base = (name + "." + group.name).str();
-    // Buffers are small and every rank reads them: they are whole everywhere.
-    // Parameters that are stored in a wider type than they are used in may be
-    // split by every strategy that splits something: uses read the copy.
-    made.quantized = isQuantized(group);
-    made.sumsQuantized = sumsQuantized(group);
-    made.rounded = group.rounded;
-    bool gathered = made.quantized || made.rounded;
-    bool copied = group.wire != group.type && !gathered && !dist::splitsParameters(units.strategy);
-    made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param, group.type, unit,
-                         index, attrs[index],
-                         units.splits && !group.buffer &&
-                             (dist::splitsParameters(units.strategy) || gathered ||
-                              (copied && dist::splitsOptimizer(units.strategy))),
-                         FlatSymbolRefAttr());
-    if (copied) {
-      made.copy = declare(base + ".copy", nn::Role::Param, group.wire, unit, index, attrs[index],
-                          /*sliced=*/false, FlatSymbolRefAttr());
+    dist::StorageAttr storage = group.plan.storage;
+    made.param =
+        declare(base, group.kind.buffer ? nn::Role::Buffer : nn::Role::Param, group.kind.type, unit,
+                index, attrs[index], storage.getRest(), FlatSymbolRefAttr());
+    if (storage.getHow() == dist::Use::Copied) {
+      made.copy = declare(base + ".copy", nn::Role::Param, group.plan.wire, unit, index,
+                          attrs[index], StringAttr(), FlatSymbolRefAttr());
       made.copy.op->setAttr(dist::kCopyAttr, FlatSymbolRefAttr::get(made.param.op));
     }
-    made.updatesSlice = group.trained && units.splits && dist::splitsOptimizer(units.strategy);
     TrainedParameter &first = trained[group.params.front().getSymName()];
     for (auto [i, moment] : llvm::enumerate(first.moments)) {
       int64_t at = first.elementwiseState ? index : ownState[index] + i;
-      FlatState state = declare(base + "." + moment.getSlot()->str(), moment.getRole(),
-                                moment.getTensorType().getElementType(), unit, at, attrs[at],
-                                made.updatesSlice &&
-                                    (first.elementwiseState || blockOf(planned.groups[index]) > 1),
-                                FlatSymbolRefAttr::get(made.param.op));
+      FlatState state =
+          declare(base + "." + moment.getSlot()->str(), moment.getRole(),
+                  moment.getTensorType().getElementType(), unit, at, attrs[at],
+                  first.elementwiseState || blockOf(group) > 1 ? storage.getUpdate() : StringAttr(),
+                  FlatSymbolRefAttr::get(made.param.op));
       state.op.setSlotAttr(moment.getSlotAttr());
       if (!first.elementwiseState)
         for (auto segment : attrs[at].getSegments().getAsRange<dist::SegmentAttr>())
           state.places.push_back(segment.getOffset());
       made.moments.push_back(std::move(state));
     }
-    if (group.trained && accumulated.contains(group.params.front().getSymName()))
+    if (group.kind.trained && accumulated.contains(group.params.front().getSymName()))
       made.accumulator =
           declare(base + ".grad_accumulator", nn::Role::GradAccumulator,
                   accumulated.lookup(group.params.front().getSymName()), unit, index, attrs[index],
-                  units.splits && !units.reduceOnce, FlatSymbolRefAttr::get(made.param.op));
+                  storage.getSums(), FlatSymbolRefAttr::get(made.param.op));
     for (auto [i, param] : llvm::enumerate(group.params))
       units.places[param.getSymName()] = {units.groups.size(), i};
     units.groups.push_back(std::move(made));
@@ -410,18 +364,19 @@ bool isOutsideUnits(nn::StateOp state) {
 
 /// Checks that a type for gathers is that of one.
 LogicalResult UnitsBuilder::verifyGathers() {
-  if (!units.rounds || !dist::splitsOptimizer(units.strategy) ||
-      llvm::any_of(units.groups, [](const Group &group) { return group.rounded; }))
+  auto rounds = [](const Group &group) { return group.storage().getUse() != group.attr.getWire(); };
+  if (!units.policy.rounds || !dist::splitsOptimizer(units.policy.strategy) ||
+      llvm::any_of(units.groups, rounds))
     return success();
   return module.emitError("--wire-dtype gather=")
-         << (units.rounds.isBF16() ? "bf16" : "f16")
+         << (units.policy.rounds.isBF16() ? "bf16" : "f16")
          << " has no effect: no parameter is gathered that the model uses in f32; "
          << "leave it out";
 }
 
 /// Checks that what is rounded off in one step can be added to the gradients of the next one.
 LogicalResult UnitsBuilder::verifyReductions() {
-  if (!units.quantizesReductions)
+  if (!units.policy.sum)
     return success();
   for (auto &[name, type] : reduced)
     if (!type.isF32())
@@ -436,7 +391,11 @@ LogicalResult UnitsBuilder::verifyReductions() {
 }
 
 FailureOr<Units> UnitsBuilder::build() {
-  if (failed(readStrategy()) || failed(readFunctions()) || failed(verifyReductions()))
+  FailureOr<StoragePolicy> policy = StoragePolicy::read(module, mesh);
+  if (failed(policy))
+    return failure();
+  units.policy = *policy;
+  if (failed(readFunctions()) || failed(verifyReductions()))
     return failure();
   for (auto state : module.getOps<nn::StateOp>()) {
     bool accumulator = state.getRole() == nn::Role::GradAccumulator;

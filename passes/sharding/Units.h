@@ -12,6 +12,7 @@
 #include "lib/Support/PrintIR.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
+#include "passes/sharding/Storage.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace shale {
@@ -20,7 +21,7 @@ inline namespace sharding {
 /// A flat state that replaces the states of a group's parameters.
 struct FlatState {
   nn::StateOp op;
-  bool sliced; // whether each rank holds only its slice at rest
+  mlir::StringAttr axis; ///< each rank holds its slice along this axis at rest; null: all
   /// The offset of each parameter's state, in the order of the segments. Empty if the state has the
   /// parameters' shape: the offsets are then those of the segments.
   std::vector<int64_t> places = {};
@@ -36,27 +37,27 @@ struct Group {
   FlatState param;
   /// A whole copy of the parameters in the wire type, which uses read if the
   /// parameters are stored in a wider type and not gathered; null if there is none.
-  FlatState copy = {nullptr, false};
-  bool quantized = false;     ///< whether uses read the result of a quantized gather
-  bool rounded = false;       ///< whether uses in f32 read what is gathered in a 16-bit wire type
-  bool sumsQuantized = false; ///< whether gradients are sent as 8-bit integers over data axes
+  FlatState copy = {nullptr, nullptr};
   /// The part of its gradients that a rank has not sent yet: one state for each collective that
   /// quantizes. Declared by the first function that reduces gradients.
   std::vector<nn::StateOp> residuals;
   /// If each micro-batch is reduced, accumulators of the new residuals, which replace the old ones
   /// unless the step is left out; else empty.
   std::vector<nn::StateOp> pendingResiduals;
-  /// Whether a rank updates only its slice of the parameters.
-  bool updatesSlice = false;
   /// Optimizer state, in the order of the update's operands.
   std::vector<FlatState> moments;
   /// The sum of the gradients of a step's micro-batches; null if there is only one
   /// micro-batch.
-  FlatState accumulator{nullptr, false};
+  FlatState accumulator{nullptr, nullptr};
   /// Axes over which the packed gradients are partial: each rank has its own
   /// sum. Set when the first function with gradients has been partitioned.
   std::optional<AxisList> partialAxes;
 
+  dist::StorageAttr storage() const { return attr.getStorage(); }
+  /// The axis along which a rank updates only its slice of the parameters; null: all.
+  mlir::StringAttr updateAxis() const { return storage().getUpdate(); }
+  /// Whether uses read the result of a gather of the shard (over one rank: a cast).
+  bool isGathered() const { return storage().getHow() == dist::Use::Gathered; }
   /// The unit's location, with the unit's name.
   mlir::Location getLoc() { return withValueName(unit.getLoc(), unit.getSymName()); }
 };
@@ -79,45 +80,20 @@ public:
   /// Fails after an error.
   static mlir::FailureOr<Units> build(mlir::ModuleOp module, dist::MeshOp mesh);
 
-  dist::Strategy strategy = dist::Strategy::None;
-  /// The shard axis of the mesh, over which groups are split at rest; empty if the
-  /// mesh has none.
-  llvm::StringRef axis;
-  int64_t axisSize = 1;
-  bool splits = false; ///< whether data at rest is split along `axis`, even if it has one rank
-  /// Whether gathered units stay gathered until the end of backward.
-  bool keepGathered = false;
-  /// Whether gradients are summed over a step's micro-batches unreduced, and reduced
-  /// once per step.
-  bool reduceOnce = false;
-  /// Whether gathers of units are quantized; parameters are split at rest then, unless the strategy
-  /// is `none`.
-  bool quantizes = false;
-  /// The 16-bit float type in which parameters of f32 that are split at rest in the same way are
-  /// gathered; null if they are gathered as they are used.
-  mlir::Type rounds;
-  bool quantizesReductions = false; ///< whether gradients are sent as 8-bit integers
+  StoragePolicy policy;
   std::vector<Group> groups;
 
   /// Returns the group of a parameter or buffer and its index in it; a null group if
   /// there is none.
   std::pair<Group *, int64_t> find(llvm::StringRef param);
-  /// Whether uses read the result of a gather of the shard (over one rank: a cast).
-  bool isGathered(const Group &group) const {
-    return group.param.sliced
-               ? !group.copy.op
-               : dist::splitsParameters(strategy) && group.attr.getWire() != group.attr.getType();
-  }
-  /// Whether the group is gathered for the backward pass again.
-  bool gathersAgain() const { return !keepGathered && dist::splitsParameters(strategy); }
   /// Returns the number of elements of a group that a rank updates.
   int64_t updatedCount(const Group &group) const {
-    return group.attr.getCount() / (group.updatesSlice ? axisSize : 1);
+    return group.attr.getCount() / (group.updateAxis() ? policy.ranks : 1);
   }
   /// Returns the number of elements of a flat state that a rank holds at rest.
   int64_t localCount(const FlatState &state) const {
     nn::StateOp op = state.op;
-    return op.getTensorType().getNumElements() / (state.sliced ? axisSize : 1);
+    return op.getTensorType().getNumElements() / (state.axis ? policy.ranks : 1);
   }
 
 private:

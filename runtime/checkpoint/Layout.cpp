@@ -54,8 +54,9 @@ void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low,
   }
 }
 
-int64_t axisSize(const ShaleProgram &program, const ShaleState &state) {
-  return state.axis < 0 ? 1 : program.axes[state.axis].size;
+/// The number of slices of a state.
+int64_t slicesOfState(const ShaleProgram &program, const ShaleState &state) {
+  return state.axis < 0 ? 1 : axisSize(program, state.axis);
 }
 
 /// Whether a state is the one to store for its (group, role): widest type, then most sharded.
@@ -63,7 +64,8 @@ bool stands(const ShaleProgram &program, int index) {
   const ShaleState &own = program.states[index];
   auto key = [&](int i) {
     const ShaleState &state = program.states[i];
-    return std::make_tuple(-sizeOf(static_cast<Dtype>(state.type)), -axisSize(program, state), i);
+    return std::make_tuple(-sizeOf(static_cast<Dtype>(state.type)), -slicesOfState(program, state),
+                           i);
   };
   for (int i = 0; i < program.state_count; ++i)
     if (program.states[i].group == own.group && program.states[i].role == own.role &&
@@ -112,11 +114,12 @@ std::vector<Slice> slicesOf(const ShaleProgram &program, bool spread) {
     std::vector<int64_t> own = coordinatesOf(program, rank);
     for (int index : stored) {
       const ShaleState &state = program.states[index];
-      bool sharded = axisSize(program, state) > 1;
+      bool sharded = slicesOfState(program, state) > 1;
       // The ranks that hold the same elements: this one's number, and how many there are.
       int64_t holder = 0, holders = 1;
       for (int a = 0; a < program.axis_count; ++a)
-        if (!(sharded && a == state.axis) && !splits(program, program.groups[state.group], a)) {
+        if (!(sharded && runsOver(program, state.axis, a)) &&
+            !splits(program, program.groups[state.group], a)) {
           holder = holder * program.axes[a].size + own[a];
           holders *= program.axes[a].size;
         }
@@ -236,11 +239,11 @@ void checkProgram(const ShaleProgram &p) {
     }
   for (int i = 0; i < p.state_count; ++i) {
     const ShaleState &s = p.states[i];
-    need(s.group >= 0 && s.group < p.group_count && s.axis < p.axis_count && s.type >= 0 &&
+    need(s.group >= 0 && s.group < p.group_count && s.axis < axisTotal(p) && s.type >= 0 &&
              s.type <= SHALE_BOOL && s.offset >= 0 && s.role >= 0 &&
              s.role < SHALE_ROLE_SLOT + p.slot_count,
          "state", i);
-    need(s.local_count * axisSize(p, s) == p.groups[s.group].count &&
+    need(s.local_count * slicesOfState(p, s) == p.groups[s.group].count &&
              s.offset + s.local_count * sizeOf(static_cast<Dtype>(s.type)) <=
                  p.state_bytes + p.host_state_bytes,
          "state", i);

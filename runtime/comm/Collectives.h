@@ -48,16 +48,23 @@ public:
   virtual void awaitDiagnosis() {}
 };
 
-/// Returns "all-gather", "reduce-scatter", "all-reduce" or "all-to-all".
+/// Returns "all-gather".
 const char *kindName(ShaleCollectiveKind kind);
 
+/// A row of shale/Collectives.def.
+struct CollectiveTraits {
+  const char *name;
+  bool sendsAll, receivesAll, sums;
+};
+const CollectiveTraits &traitsOf(int32_t kind);
+
 /// Whether the operand, or the result, has `count` elements for each rank of the axis.
-inline bool sendsAll(int32_t kind) {
-  return kind == SHALE_REDUCE_SCATTER || kind == SHALE_ALL_TO_ALL;
-}
-inline bool receivesAll(int32_t kind) {
-  return kind == SHALE_ALL_GATHER || kind == SHALE_ALL_TO_ALL;
-}
+inline bool sendsAll(int32_t kind) { return traitsOf(kind).sendsAll; }
+inline bool receivesAll(int32_t kind) { return traitsOf(kind).receivesAll; }
+/// Whether elements of all ranks are added.
+inline bool sums(int32_t kind) { return traitsOf(kind).sums; }
+/// Whether the operand is a slice of the result.
+inline bool gathers(int32_t kind) { return receivesAll(kind) && !sendsAll(kind); }
 
 /// Returns the bytes that this rank has sent for all sites.
 int64_t bytesSent(const ShaleProgram &program, const Collectives &collectives);

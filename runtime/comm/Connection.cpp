@@ -37,9 +37,16 @@ public:
 };
 } // namespace
 
-const char *kindName(ShaleCollectiveKind kind) {
-  static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
-  return names[kind];
+const char *kindName(ShaleCollectiveKind kind) { return traitsOf(kind).name; }
+
+const CollectiveTraits &traitsOf(int32_t kind) {
+  static constexpr CollectiveTraits rows[] = {
+#define SHALE_COLLECTIVE(NAME, Name, text, number, sends, receives, sums)                          \
+  {text, sends != 0, receives != 0, sums != 0},
+#include "shale/Collectives.def"
+#undef SHALE_COLLECTIVE
+  };
+  return rows[kind];
 }
 
 int64_t bytesSent(const ShaleProgram &program, const Collectives &collectives) {

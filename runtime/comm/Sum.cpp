@@ -54,6 +54,7 @@ void sumInOrder(ShaleType type, const void *const *sources, int count, void *tar
   case SHALE_BOOL:
   case SHALE_F8_E4M3: // operands of products only
   case SHALE_F8_E5M2:
+  case SHALE_INT8_BLOCKS: // kernels decode and add them
   case SHALE_NO_TYPE:
     break;
   }

@@ -12,15 +12,24 @@ struct TypeInfo {
   int64_t size;
   bool integer;
 };
-const TypeInfo infos[] = {
+constexpr TypeInfo infos[] = {
     {Dtype::F32, "F32", 4, false},        {Dtype::F64, "F64", 8, false},
     {Dtype::BF16, "BF16", 2, false},      {Dtype::F16, "F16", 2, false},
     {Dtype::I64, "I64", 8, true},         {Dtype::I32, "I32", 4, true},
     {Dtype::Bool, "BOOL", 1, true},       {Dtype::F8E4M3, "F8_E4M3", 1, false},
-    {Dtype::F8E5M2, "F8_E5M2", 1, false}, {Dtype::I16, "I16", 2, true},
-    {Dtype::I8, "I8", 1, true},           {Dtype::U8, "U8", 1, true},
-    {Dtype::U16, "U16", 2, true},         {Dtype::U32, "U32", 4, true},
-    {Dtype::U64, "U64", 8, true}};
+    {Dtype::F8E5M2, "F8_E5M2", 1, false}, {Dtype::Int8Blocks, "", 4, false}, // in no file
+    {Dtype::I16, "I16", 2, true},         {Dtype::I8, "I8", 1, true},
+    {Dtype::U8, "U8", 1, true},           {Dtype::U16, "U16", 2, true},
+    {Dtype::U32, "U32", 4, true},         {Dtype::U64, "U64", 8, true}};
+
+constexpr bool areInOrder() {
+  int number = 0;
+  for (const TypeInfo &info : infos)
+    if (static_cast<int>(info.type) != number++)
+      return false;
+  return true;
+}
+static_assert(areInOrder(), "infoOf() finds a row by its number");
 
 const TypeInfo &infoOf(Dtype type) { return infos[static_cast<int>(type)]; }
 
@@ -103,7 +112,7 @@ const char *nameOf(Dtype type) { return infoOf(type).name; }
 
 bool dtypeNamed(const std::string &name, Dtype &type) {
   for (const TypeInfo &info : infos)
-    if (name == info.name && !is8BitFloat(info.type)) {
+    if (name == info.name && !is8BitFloat(info.type) && !name.empty()) {
       type = info.type;
       return true;
     }

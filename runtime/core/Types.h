@@ -10,7 +10,7 @@
 
 namespace shale::rt {
 
-/// The first nine have the values of ShaleType.
+/// The first ten have the values of ShaleType.
 enum class Dtype : int32_t {
   F32 = SHALE_F32,
   F64 = SHALE_F64,
@@ -21,6 +21,7 @@ enum class Dtype : int32_t {
   Bool = SHALE_BOOL,
   F8E4M3 = SHALE_F8_E4M3,
   F8E5M2 = SHALE_F8_E5M2,
+  Int8Blocks = SHALE_INT8_BLOCKS,
   I16,
   I8,
   U8,
@@ -30,6 +31,8 @@ enum class Dtype : int32_t {
 };
 
 int64_t sizeOf(Dtype type);
+/// Whether a ShaleType is that of the words of an encoding.
+inline bool isEncoded(int32_t type) { return type == SHALE_INT8_BLOCKS; }
 bool isInteger(Dtype type);
 
 /// Convert between a type and its name in safetensors files; false for an unsupported type, and for

@@ -141,7 +141,7 @@ static void printGathers(const Timeline &timeline, const LiveTensor &tensor,
   int64_t gathers = 0;
   for (Operation *op : timeline.ops)
     if (auto start = dyn_cast<rt::CollectiveOpInterface>(op);
-        start && start.getCollectiveKind() == CollectiveKind::AllGather)
+        start && shale::gathers(start.getCollectiveKind()))
       gathers += start.getName() == tensor.name;
   if (gathers)
     os << "  gathered      " << gathers << " times in @" << timeline.function

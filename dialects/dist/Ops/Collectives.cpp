@@ -47,30 +47,41 @@ static OpFoldResult foldSingleton(Operation *op, StringRef axis, Value input) {
   return input;
 }
 
-/// Checks what a quantized op sends, or `parts` equal parts of it (all_gather_c3,
-/// reduce_scatter_c3, quantization_error_c1).
-static LogicalResult verifyBlocks(Operation *op, Type type, int64_t parts) {
+/// Returns the encoding of an op that sends its words.
+static Attribute encodingOfWords(Value sent, EncodingAttr encoding) {
+  return getElementTypeOrSelf(sent.getType()).isInteger(32) ? encoding : EncodingAttr();
+}
+
+/// Checks what an op sends in an encoding, or `parts` equal parts of it: blocks of elements or of
+/// words (all_gather_c3, reduce_scatter_c3, quantization_error_c1).
+static LogicalResult verifyBlocks(Operation *op, Encoding encoding, Type type, int64_t parts,
+                                  bool mayBeWords) {
   auto tensor = cast<RankedTensorType>(type);
-  if (tensor.getRank() != 1 || !tensor.getElementType().isF32() || parts < 1 ||
-      tensor.getDimSize(0) % parts != 0 || tensor.getDimSize(0) / parts % kQuantizedBlock != 0)
-    return op->emitOpError("quantizes 1-D f32 in blocks of ")
-           << kQuantizedBlock << " elements; got " << type << " for " << parts << " ranks";
+  bool words = mayBeWords && tensor.getElementType().isInteger(32);
+  EncodedBlock size = blockOf(encoding);
+  int64_t block = words ? size.words : size.elements;
+  if (tensor.getRank() != 1 || !(words || tensor.getElementType().isF32()) || parts < 1 ||
+      tensor.getDimSize(0) % parts != 0 || tensor.getDimSize(0) / parts % block != 0)
+    return op->emitOpError("encodes 1-D f32 in blocks of ")
+           << size.elements << " elements; got " << type << " for " << parts << " ranks";
   return success();
 }
 
 //===- AllGather ----------------------------------------------------------===//
 
 LogicalResult AllGatherOp::verify() {
-  if (getQuantized() && failed(verifyBlocks(*this, getInput().getType(), 1)))
+  if (getEncoding() &&
+      failed(verifyBlocks(*this, *getEncoding(), getInput().getType(), 1, /*mayBeWords=*/true)))
     return failure();
   return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
                         {{getDim(), true}});
 }
 OpFoldResult AllGatherOp::fold(FoldAdaptor) {
-  return getQuantized() ? OpFoldResult() : foldSingleton(*this, getAxis(), getInput());
+  return getEncodingAttr() ? OpFoldResult() : foldSingleton(*this, getAxis(), getInput());
 }
 StringRef AllGatherOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllGatherOp::getCollectiveKind() { return CollectiveKind::AllGather; }
+Attribute AllGatherOp::getSentEncoding() { return encodingOfWords(getInput(), getEncodingAttr()); }
 
 /// The gathered dimension must be whole on both sides. Others are as in the operand.
 ShardingRule AllGatherOp::getShardingRule() {
@@ -88,16 +99,16 @@ ShardingRule AllGatherOp::getShardingRule() {
 //===- ReduceScatter ------------------------------------------------------===//
 
 LogicalResult ReduceScatterOp::verify() {
-  if (getQuantized() && getReduction() != Reduction::Sum)
-    return emitOpError("quantizes the terms of sums only"); // reduce_scatter_c3
-  if (getQuantized() &&
-      failed(verifyBlocks(*this, getInput().getType(), getAxisSize(*this, getAxis()))))
+  if (getEncodingAttr() && getReduction() != Reduction::Sum)
+    return emitOpError("encodes the terms of sums only"); // reduce_scatter_c3
+  if (getEncoding() && failed(verifyBlocks(*this, *getEncoding(), getInput().getType(),
+                                           getAxisSize(*this, getAxis()), /*mayBeWords=*/false)))
     return failure();
   return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
                         {{getDim(), false}});
 }
 OpFoldResult ReduceScatterOp::fold(FoldAdaptor) {
-  return getQuantized() ? OpFoldResult() : foldSingleton(*this, getAxis(), getInput());
+  return getEncodingAttr() ? OpFoldResult() : foldSingleton(*this, getAxis(), getInput());
 }
 StringRef ReduceScatterOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind ReduceScatterOp::getCollectiveKind() { return CollectiveKind::ReduceScatter; }
@@ -116,16 +127,36 @@ CollectiveKind AllReduceOp::getCollectiveKind() { return CollectiveKind::AllRedu
 LogicalResult AllToAllOp::verify() {
   if (getSplit() == getConcat()) // all_to_all_c1
     return emitOpError("split and concat must be different dimensions");
+  if (getEncodingAttr() && !getSentEncoding()) // all_to_all_c3
+    return emitOpError("with an encoding, expected words of i32, got ") << getInput().getType();
   return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
                         {{getSplit(), false}, {getConcat(), true}});
 }
 OpFoldResult AllToAllOp::fold(FoldAdaptor) { return foldSingleton(*this, getAxis(), getInput()); }
 StringRef AllToAllOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllToAllOp::getCollectiveKind() { return CollectiveKind::AllToAll; }
+Attribute AllToAllOp::getSentEncoding() { return encodingOfWords(getInput(), getEncodingAttr()); }
+
+Operation *dist::createCollective(OpBuilder &builder, Location loc, CollectiveKind kind,
+                                  RankedTensorType type, Value input, StringAttr axis) {
+  switch (kind) {
+  case CollectiveKind::AllGather:
+    return AllGatherOp::create(builder, loc, type, input, axis, 0);
+  case CollectiveKind::ReduceScatter:
+    return ReduceScatterOp::create(builder, loc, type, Reduction::Sum, input, axis, 0);
+  case CollectiveKind::AllReduce:
+    return AllReduceOp::create(builder, loc, Reduction::Sum, input, axis);
+  case CollectiveKind::AllToAll:
+    return AllToAllOp::create(builder, loc, type, input, axis, 0, 1);
+  }
+  llvm_unreachable("a kind of collective without an op");
+}
 
 //===- QuantizationError --------------------------------------------------===//
 
-LogicalResult QuantizationErrorOp::verify() { return verifyBlocks(*this, getInput().getType(), 1); }
+LogicalResult QuantizationErrorOp::verify() {
+  return verifyBlocks(*this, getEncoding(), getInput().getType(), 1, /*mayBeWords=*/false);
+}
 
 //===- Slice --------------------------------------------------------------===//
 

@@ -22,8 +22,6 @@ LogicalResult MeshOp::verify() {
   for (int32_t kind : getKinds())
     if (!symbolizeAxisKind(kind)) // mesh_c1
       return emitOpError("has an axis of unknown kind ") << kind;
-  if (getAxesThat(splitsState).size() > 1) // mesh_c1
-    return emitOpError("has several axes of kind shard");
   llvm::StringSet<> names;
   int64_t ranks = 1;
   for (auto [axis, size] : llvm::zip(getAxes(), getSizes())) {
@@ -154,11 +152,6 @@ int64_t MeshOp::getRanksThat(RolesPredicate holds) {
   for (StringRef axis : getAxesThat(holds))
     ranks *= getSize(axis);
   return ranks;
-}
-
-StringRef MeshOp::getShardAxis() {
-  SmallVector<StringRef> axes = getAxesThat(splitsState);
-  return axes.empty() ? "" : axes.front();
 }
 
 LogicalResult ConstrainOp::verify() {

@@ -14,7 +14,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     | kind | inputs | state at rest | values of the graph |
     |---|---|---|---|
     | `replica` | split by the batch | the same on all ranks | whole |
-    | `shard` | split by the batch | split as the strategy says | whole |
+    | `shard` | split by the batch | split as the strategy says, over all axes of this kind at once | whole |
     | `tensor` | the same on all ranks | that of the values | split as given by `dist.constrain` |
 
     Along an axis that does not split values, parameters are whole when they
@@ -24,7 +24,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     program's table of axes from it.
 
     Constraints:
-    - (C1) at least one axis; names are not empty and differ; at most one is of kind `shard`.
+    - (C1) at least one axis; names are not empty and differ.
     - (C2) sizes are at least 1 and their product is at most 1048576.
     - (C3) a module has one mesh.
     - (C4) `joint` names several axes each, joined by `+` in the order of the mesh; no axis has a `+` in its name.
@@ -66,8 +66,6 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     ::llvm::SmallVector<::llvm::StringRef> getAxesThat(RolesPredicate holds);
     /// Product of the sizes of these axes.
     int64_t getRanksThat(RolesPredicate holds);
-    /// The axis over which strategies split data at rest; empty when the mesh has none.
-    ::llvm::StringRef getShardAxis();
   }];
 }
 

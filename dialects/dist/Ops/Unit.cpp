@@ -68,7 +68,8 @@ LogicalResult UnitOp::verifySymbolUses(SymbolTableCollection &symbols) {
     for (Attribute axis : group.getAxes()) {
       auto name = dyn_cast<StringAttr>(axis);
       if (!name || mesh.getSize(name) == 0 ||
-          (getAxis() && *getAxis() == name.getValue())) // unit_c5
+          (getAxis() &&
+           llvm::is_contained(MeshOp::membersOf(*getAxis()), name.getValue()))) // unit_c5
         return emitOpError("group '") << group.getName().getValue() << "' names " << axis
                                       << ", which is not another axis of the mesh";
     }
@@ -110,13 +111,14 @@ LogicalResult UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << getAxis() << "', which is not the axis of unit " << getUnitAttr();
   int64_t size = getAxisSize(*this, getAxis());
   int64_t slice = size == 0 ? 0 : group.getCount() / size;
-  if (getQuantized() && (slice % kQuantizedBlock != 0 || !isa<FloatType>(group.getType())))
+  EncodedBlock block = getEncoding() ? blockOf(*getEncoding()) : EncodedBlock{1, 1};
+  if (getEncoding() && (slice % block.elements != 0 || !isa<FloatType>(group.getType())))
     return emitOpError("gathers ") // unit_gather_c3
            << slice << " elements of " << group.getType() << ", which are not floats in blocks of "
-           << kQuantizedBlock;
-  auto words = [](int64_t count) { return count / kQuantizedBlock * kQuantizedWords; };
+           << block.elements;
+  auto words = [&](int64_t count) { return count / block.elements * block.words; };
   Type word = IntegerType::get(getContext(), 32);
-  if (getQuantized() && isFlat(getInput().getType(), words(slice), word) &&
+  if (getEncoding() && isFlat(getInput().getType(), words(slice), word) &&
       isFlat(getResult().getType(), words(group.getCount()), word))
     return success();
   if (size == 0 ||
@@ -130,10 +132,13 @@ LogicalResult UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 bool UnitGatherOp::gathersWords() {
-  return getQuantized() &&
+  return getEncodingAttr() &&
          cast<RankedTensorType>(getResult().getType()).getElementType().isInteger();
 }
 
+Attribute UnitGatherOp::getSentEncoding() {
+  return gathersWords() ? getEncodingAttr() : EncodingAttr();
+}
 StringRef UnitGatherOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind UnitGatherOp::getCollectiveKind() { return CollectiveKind::AllGather; }
 

@@ -36,19 +36,14 @@ def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
 class Dist_UnitUser<string mnemonic, list<Trait> traits = []>
     : Dist_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits>;
 
-def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
+def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_EncodedMethods]> {
   let summary = "Gathers a group from its shards";
   let description = [{
     An all-gather over `axis`; shards are converted to the wire type before they
     are sent.
 
-    With `quantized`, blocks of 256 elements are sent as 8-bit integers with a scale, as in ZeRO++
-    (Wang and others, arXiv 2306.10209, section 3.1): the scale is the largest magnitude of the
-    block divided by 127 in f32, 0 if that is less than 2^-126, and an element x becomes
-    floor(x / scale + 0.5). Every rank, its own shard included, computes with integer times scale,
-    converted to the wire type. A block with an element that is not finite becomes NaN. A block is
-    65 words of 32 bits: byte k of word j, from the lowest, is element 64 * k + j, and word 64 has
-    the bits of the scale. `--shale-quantize-gathers` makes the op gather such words.
+    With an `encoding`, every rank, its own shard included, computes with what that makes of the
+    elements, converted to the wire type. `--shale-quantize-gathers` makes the op gather words.
 
     Life: made by partition, one per group and function; `--shale-materialize-recompute`
     clones those that carry `mem.recompute`; schedule splits it into start and wait.
@@ -56,16 +51,16 @@ def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
     Constraints:
     - (C1) the unit exists, has that group, and `axis` is its axis.
     - (C2) the operand has the group's count divided by the axis' size elements, of the stored type or already cast to the wire type;
-      the result has count elements of the wire type. Or, if it is `quantized`, both have i32, and 65 elements for each 256.
-    - (C3) the operand of a `quantized` gather has whole blocks.
+      the result has count elements of the wire type. Or, with an `encoding`, both have i32, and 65 elements for each 256.
+    - (C3) the operand of a gather with an `encoding` has whole blocks.
 
     Example: `%1 = dist.unit_gather %0 @h.0[0] over "fsdp" : tensor<16xf32> -> tensor<32xf32>`
   }];
-  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$unit, I64Attr:$group, StrAttr:$axis, UnitAttr:$quantized);
+  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$unit, I64Attr:$group, StrAttr:$axis, OptionalAttr<Dist_EncodingAttr>:$encoding);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis (`quantized` $quantized^)? attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis (`as` $encoding^)? attr-dict `:` type($input) `->` type($result)";
   let extraClassDeclaration = [{
-    /// Whether the op gathers words of quantized blocks, not elements.
+    /// Whether the op gathers words of encoded blocks, not elements.
     bool gathersWords();
   }];
 }

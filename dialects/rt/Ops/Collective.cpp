@@ -5,43 +5,28 @@
 using namespace mlir;
 using namespace shale::rt;
 
-/// Checks that `whole` has a whole multiple of `part`'s elements, or with
-/// `equal` the same number (all_gather_c1, reduce_scatter_c1, all_reduce_c1, all_to_all_c1).
-static LogicalResult verifyCounts(Operation *op, MemRefType whole, MemRefType part, bool equal) {
-  int64_t w = whole.getNumElements(), p = part.getNumElements();
-  if (whole.getElementType() != part.getElementType() || p == 0 || (equal ? w != p : w % p != 0))
-    return op->emitOpError() << "counts or types do not agree: " << whole << " and " << part;
-  return success();
-}
-
-LogicalResult AllGatherOp::verify() {
-  return verifyCounts(*this, getRecv().getType(), getSend().getType(), /*equal=*/false);
-}
-LogicalResult ReduceScatterOp::verify() {
-  return verifyCounts(*this, getSend().getType(), getRecv().getType(), /*equal=*/false);
-}
-LogicalResult AllReduceOp::verify() {
-  return verifyCounts(*this, getSend().getType(), getRecv().getType(), /*equal=*/true);
-}
-
-LogicalResult AllToAllOp::verify() {
-  MemRefType sent = getSend().getType();
-  if (failed(verifyCounts(*this, sent, getRecv().getType(), /*equal=*/true))) // all_to_all_c1
-    return failure();
-  int64_t pieces = sent.getRank() == 0 ? 0 : sent.getDimSize(0),
+LogicalResult CollectiveOp::verify() {
+  if (getKind() >= std::size(shale::kCollectives)) // collective_c3
+    return emitOpError() << "has an unknown kind " << getKind();
+  shale::CollectiveKind kind = getCollectiveKind();
+  MemRefType send = getSend().getType(), recv = getRecv().getType();
+  int64_t sent = send.getNumElements(), received = recv.getNumElements();
+  bool agree = gathers(kind)    ? sent > 0 && received % sent == 0
+               : scatters(kind) ? received > 0 && sent % received == 0
+                                : sent > 0 && sent == received;
+  if (!agree || send.getElementType() != recv.getElementType()) // collective_c1
+    return emitOpError() << "counts or types do not agree: " << send << " and " << recv;
+  if (!sendsAll(kind) || !receivesAll(kind))
+    return success();
+  int64_t pieces = send.getRank() == 0 ? 0 : send.getDimSize(0),
           ranks = shale::dist::getAxisSize(*this, getAxis());
-  if (pieces == 0 || (ranks != 0 && pieces != ranks)) // all_to_all_c2
-    return emitOpError() << "sends " << pieces << " pieces of " << sent << " over '" << getAxis()
+  if (pieces == 0 || (ranks != 0 && pieces != ranks)) // collective_c2
+    return emitOpError() << "sends " << pieces << " pieces of " << send << " over '" << getAxis()
                          << "', which has " << ranks << " ranks";
   return success();
 }
 
-shale::CollectiveKind AllGatherOp::getCollectiveKind() { return shale::CollectiveKind::AllGather; }
-shale::CollectiveKind ReduceScatterOp::getCollectiveKind() {
-  return shale::CollectiveKind::ReduceScatter;
-}
-shale::CollectiveKind AllReduceOp::getCollectiveKind() { return shale::CollectiveKind::AllReduce; }
-shale::CollectiveKind AllToAllOp::getCollectiveKind() { return shale::CollectiveKind::AllToAll; }
+shale::CollectiveKind CollectiveOp::getCollectiveKind() { return shale::CollectiveKind(getKind()); }
 
 LogicalResult WaitOp::verify() {
   if (!getToken().hasOneUse()) // wait_c1

@@ -5,63 +5,35 @@
 include "dialects/rt/RTBase.td"
 include "dialects/rt/RTInterfaces.td"
 
-class RT_Start<string mnemonic, string what, string text>
-    : RT_Op<mnemonic, [DeclareOpInterfaceMethods<RT_CollectiveInterface, ["getCollectiveKind"]>]> {
-  let summary = what;
-  let description = !strconcat(text, [{
-    Starts, and returns at once; both buffers belong to the runtime until
-    `rt.wait` on the token. `site` is its row in the program's table of
+def RT_CollectiveOp : RT_Op<"collective", [DeclareOpInterfaceMethods<RT_CollectiveInterface, ["getCollectiveKind"]>]> {
+  let summary = "Starts a collective";
+  let description = [{
+    The kind is a row of `include/shale/Collectives.def`, which says what `send` and `recv` have: `all_gather`, `reduce_scatter`,
+    `all_reduce` or `all_to_all`, whose operand has one piece for each rank along its first dimension. `send` of an all-gather may be this rank's shard of
+    `recv`, `recv` of a reduce-scatter that of `send`, and those of an all-reduce may be the same.
+    Starts, and returns at once; both buffers belong to the runtime until `rt.wait` on the token. `site` is its row in the program's table of
     collectives, `name` the unit or value that it moves, `axis` one of the mesh or a joint one.
 
-    Life: made by plan from the `dist.start` of such a collective; becomes the
-    runtime call of the same name in codegen, which checks that the sites of a
+    Life: made by plan from a `dist.start`; becomes `shale_start` in codegen, which checks that the sites of a
     module are 0, 1, .., each once.
 
     Constraints:
-    - (C1) element types are equal and the counts agree.
+    - (C1) element types are equal, the counts agree and are not 0.
+    - (C2) an operand of pieces has one for each rank of the axis.
+    - (C3) the kind is known.
 
-    Example: `%t = rt.}], mnemonic, [{ %0 to %1 site = 0 axis = "fsdp" name = "h.0" : memref<...> to memref<...>`
-  }]);
-  let arguments = (ins Arg<RT_Buffer, "what is sent", [MemRead]>:$send,
+    Example: `%t = rt.collective all_gather %0 to %1 site = 0 axis = "fsdp" name = "h.0" : memref<16xf32> to memref<32xf32>`
+  }];
+  let arguments = (ins I64Attr:$kind, Arg<RT_Buffer, "what is sent", [MemRead]>:$send,
                        Arg<RT_Buffer, "what is received", [MemWrite]>:$recv,
                        RT_Int:$site, StrAttr:$axis, StrAttr:$name);
   let results = (outs RT_Token:$token);
+  let builders = [OpBuilder<(ins "::mlir::Type":$token, "::shale::CollectiveKind":$kind, "::mlir::Value":$send, "::mlir::Value":$recv,
+                                 "::mlir::IntegerAttr":$site, "::mlir::StringAttr":$axis, "::mlir::StringAttr":$name), [{
+    build($_builder, $_state, token, $_builder.getI64IntegerAttr(int64_t(kind)), send, recv, site, axis, name);
+  }]>];
   let assemblyFormat = [{
-    $send `to` $recv `site` `=` $site `axis` `=` $axis `name` `=` $name attr-dict `:` type($send) `to` type($recv)
-  }];
-  let hasVerifier = 1;
-}
-
-def RT_AllGatherOp : RT_Start<"all_gather", "Starts an all-gather",
-    "recv is the concatenation of all ranks' send; send may be this rank's shard of recv.">;
-def RT_ReduceScatterOp : RT_Start<"reduce_scatter", "Starts a reduce-scatter",
-    "recv is this rank's slice of the sum of all ranks' send; recv may be this rank's shard of send.">;
-def RT_AllReduceOp : RT_Start<"all_reduce", "Starts an all-reduce",
-    "recv is the sum of all ranks' send; recv may be send.">;
-
-def RT_AllToAllOp : RT_Op<"all_to_all", [DeclareOpInterfaceMethods<RT_CollectiveInterface, ["getCollectiveKind"]>]> {
-  let summary = "Starts an all-to-all";
-  let description = [{
-    The first dimension of send has one piece for each rank; recv is the concatenation of the pieces that
-    all ranks have for this one, in the order of their coordinates. Starts, and returns at once; both
-    buffers belong to the runtime until `rt.wait` on the token. `site`, `name` and `axis` are those of
-    `rt.all_gather`.
-
-    Life: made by plan from the `dist.start` of a `dist.all_to_all`; becomes the runtime call of the same
-    name in codegen.
-
-    Constraints:
-    - (C1) element types and counts are equal, and not 0.
-    - (C2) send has one piece for each rank of the axis.
-
-    Example: `%t = rt.all_to_all %0 to %1 site = 0 axis = "fsdp" name = "h.0" : memref<2x65xi32> to memref<1x130xi32>`
-  }];
-  let arguments = (ins Arg<RT_Buffer, "what is sent", [MemRead]>:$send,
-                       Arg<RT_Buffer, "what is received", [MemWrite]>:$recv,
-                       RT_Int:$site, StrAttr:$axis, StrAttr:$name);
-  let results = (outs RT_Token:$token);
-  let assemblyFormat = [{
-    $send `to` $recv `site` `=` $site `axis` `=` $axis `name` `=` $name attr-dict `:` type($send) `to` type($recv)
+    custom<CollectiveKind>($kind) $send `to` $recv `site` `=` $site `axis` `=` $axis `name` `=` $name attr-dict `:` type($send) `to` type($recv)
   }];
   let hasVerifier = 1;
 }

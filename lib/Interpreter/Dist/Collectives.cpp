@@ -116,12 +116,13 @@ Tensor converted(const Tensor &tensor, Type resultType) {
   return result;
 }
 
-/// Returns what ranks compute with after a quantized collective that sends `tensor`.
+/// Returns what ranks compute with after a collective that sends `tensor` in the encoding int8.
 Tensor quantized(const Tensor &tensor, bool asF64) {
+  constexpr int64_t block = dist::blockOf(dist::Encoding::Int8).elements;
   auto rounded = [&](double x) { return asF64 ? x : static_cast<float>(x); };
   Tensor result(Element::F32, tensor.shape());
-  for (int64_t begin = 0; begin < tensor.size(); begin += dist::kQuantizedBlock) {
-    int64_t end = std::min(begin + dist::kQuantizedBlock, tensor.size());
+  for (int64_t begin = 0; begin < tensor.size(); begin += block) {
+    int64_t end = std::min(begin + block, tensor.size());
     double largest = 0;
     bool finite = true;
     for (int64_t i = begin; i < end; ++i) {
@@ -153,14 +154,14 @@ LogicalResult allGather(MutableArrayRef<Call> calls) {
   bool asF64 = calls[0].interpreter.options.asF64;
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
     Tensor whole = concat(parts, op.getDim());
-    return op.getQuantized() ? quantized(whole, asF64) : whole;
+    return op.getEncodingAttr() && !op.getSentEncoding() ? quantized(whole, asF64) : whole;
   });
 }
 
 LogicalResult unitGather(MutableArrayRef<Call> calls) {
   auto op = cast<dist::UnitGatherOp>(calls[0].op);
   bool asF64 = calls[0].interpreter.options.asF64;
-  if (op.getQuantized() && !op.gathersWords())
+  if (op.getEncodingAttr() && !op.gathersWords())
     return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
       return converted(quantized(concat(parts, 0), asF64), op.getResult().getType());
     });
@@ -175,7 +176,7 @@ LogicalResult reduceScatter(MutableArrayRef<Call> calls) {
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
     SmallVector<Tensor> sent;
     for (const Tensor &part : parts)
-      sent.push_back(op.getQuantized() ? quantized(part, asF64) : part);
+      sent.push_back(op.getEncodingAttr() ? quantized(part, asF64) : part);
     parts = sent;
     return sliceOf(reduce(parts, op.getReduction(), asF64), op.getDim(), own, parts.size());
   });

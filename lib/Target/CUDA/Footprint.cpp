@@ -41,11 +41,10 @@ static FixedCost communicatorCost(ModuleOp module, int64_t blocks) {
       Communicators &axis = axes[op.getAxisAttr().getValue()];
       CollectiveKind kind = op.getCollectiveKind();
       bool is16Bit = is16BitFloat(op.getSend().getType().getElementType());
-      axis.gathers |= kind == CollectiveKind::AllGather;
-      axis.scatters |= kind == CollectiveKind::ReduceScatter && !is16Bit;
-      axis.reduces |= kind == CollectiveKind::AllReduce;
-      axis.exchanges |=
-          kind == CollectiveKind::AllToAll || (kind != CollectiveKind::AllGather && is16Bit);
+      axis.gathers |= gathers(kind);
+      axis.scatters |= scatters(kind) && !is16Bit;
+      axis.reduces |= keepsShape(kind);
+      axis.exchanges |= (sendsAll(kind) && receivesAll(kind)) || (!gathers(kind) && is16Bit);
     });
   int64_t count = 0, neighbours = 0;
   for (auto &[name, axis] : axes) {

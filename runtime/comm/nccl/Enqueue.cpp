@@ -24,6 +24,7 @@ static ncclDataType_t typeOf(ShaleType type) {
   case SHALE_I64:
     return ncclInt64;
   case SHALE_I32:
+  case SHALE_INT8_BLOCKS: // words
     return ncclInt32;
   case SHALE_BOOL:
     return ncclUint8;
@@ -37,8 +38,7 @@ static ncclDataType_t typeOf(ShaleType type) {
 }
 
 bool NcclCollectives::sumsByProducts(int32_t kind, int32_t type) {
-  return (type == SHALE_BF16 || type == SHALE_F16) &&
-         (kind == SHALE_REDUCE_SCATTER || kind == SHALE_ALL_REDUCE);
+  return (type == SHALE_BF16 || type == SHALE_F16) && rt::sums(kind);
 }
 
 /// Returns the stream on which the collective is complete.

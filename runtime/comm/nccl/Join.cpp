@@ -73,7 +73,7 @@ void NcclCollectives::warmUp(int index) {
     if (site.axis != index)
       continue;
     int64_t bytes = site.sent_bytes / std::max(1, axis.size - 1) /
-                    (site.kind == SHALE_ALL_REDUCE ? 2 : 1); // of one rank's slice
+                    (sendsAll(site.kind) || receivesAll(site.kind) ? 1 : 2); // of one rank's slice
     Request request{s,
                     static_cast<ShaleCollectiveKind>(site.kind),
                     scratch->data(),
@@ -87,8 +87,9 @@ void NcclCollectives::warmUp(int index) {
   }
   for (const auto &[kind, request] : kinds) {
     warmUp(axis, request, 1);
-    int64_t room =
-        scratch->size() / (request.kind == SHALE_ALL_TO_ALL ? 128 : 64) * 64; // of the operand
+    int64_t room = scratch->size() /
+                   (sendsAll(request.kind) && receivesAll(request.kind) ? 128 : 64) *
+                   64; // of the operand
     int64_t fit = room / (axis.size * sizeOf(static_cast<Dtype>(request.type)));
     if (int64_t slice = std::min(request.count, fit); slice > 1 && !kind.second)
       warmUp(axis, request, slice);
@@ -100,21 +101,21 @@ void NcclCollectives::warmUp(int index) {
 
 /// Runs a collective like another one in the scratch buffer, with `slice` elements per rank.
 void NcclCollectives::warmUp(const Axis &axis, const Request &like, int64_t slice) {
-  const Lane &lane = like.kind == SHALE_ALL_GATHER ? axis.gathers : axis.reductions;
+  const Lane &lane = gathers(like.kind) ? axis.gathers : axis.reductions;
   Request request = like;
   int64_t bytes = slice * sizeOf(static_cast<Dtype>(like.type));
-  request.count = like.kind == SHALE_ALL_REDUCE ? slice * axis.size : slice;
+  request.count = sendsAll(like.kind) || receivesAll(like.kind) ? slice : slice * axis.size;
   if (sumsByProducts(like.kind, like.type)) {
     exchange(axis, lane, request, /*stride=*/0, /*begin=*/0, slice, startOf(halves[1]));
-    if (like.kind == SHALE_REDUCE_SCATTER)
+    if (sendsAll(like.kind))
       return;
     request.kind = SHALE_ALL_GATHER, request.count = slice;
   }
-  if (request.kind == SHALE_ALL_TO_ALL)
+  if (sendsAll(request.kind) && receivesAll(request.kind))
     request.recv = startOf(halves[1]);
-  if (request.kind == SHALE_ALL_GATHER)
+  else if (receivesAll(request.kind))
     request.send += axis.own * bytes;
-  if (request.kind == SHALE_REDUCE_SCATTER)
+  else if (sendsAll(request.kind))
     request.recv += axis.own * bytes;
   enqueue(axis, lane, request);
 }

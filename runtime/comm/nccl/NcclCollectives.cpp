@@ -24,7 +24,7 @@ using cuda::CudaDevice;
 static size_t communicatorsOf(const ShaleProgram &program) {
   std::set<std::pair<int32_t, bool>> used;
   for (int32_t s = 0; s < program.site_count; ++s)
-    used.insert({program.sites[s].axis, program.sites[s].kind == SHALE_ALL_GATHER});
+    used.insert({program.sites[s].axis, gathers(program.sites[s].kind)});
   return used.size();
 }
 

@@ -93,7 +93,7 @@ private:
   void warmUp(const Axis &axis, const Request &like, int64_t slice);
 
   Lane &laneOf(int axis, int32_t kind) {
-    return kind == SHALE_ALL_GATHER ? axes[axis].gathers : axes[axis].reductions;
+    return gathers(kind) ? axes[axis].gathers : axes[axis].reductions;
   }
   void must(ncclResult_t result, int32_t site) const;
   void post(const Axis &axis, const Lane &lane);

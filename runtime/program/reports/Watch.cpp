@@ -190,10 +190,10 @@ void Watch::findLiveBuffers() {
 void Watch::findGathers() {
   for (size_t e = 0; e < events.size(); ++e) {
     if (!events[e].starts || !inArena(events[e].writes[0].begin) ||
-        program.sites[events[e].site].kind != SHALE_ALL_GATHER)
+        !rt::gathers(program.sites[events[e].site].kind))
       continue;
     Range whole = events[e].writes[0];
-    bool words = program.sites[events[e].site].type == SHALE_I32; // of 8-bit integers
+    bool words = isEncoded(program.sites[events[e].site].type);
     Gathered gather{events[e].site, e, e};
     auto within = [&](Range range) {
       return range.begin < whole.begin + whole.bytes &&

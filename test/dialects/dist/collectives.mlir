@@ -34,14 +34,14 @@ func.func @singleton(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
 // CHECK-LABEL: func.func @quantized
 // FOLD-LABEL: func.func @quantized
 func.func @quantized(%a: tensor<512xf32>) -> (tensor<256xf32>, tensor<1024xf32>, tensor<512xf32>, tensor<512xf32>) {
-  // CHECK: dist.reduce_scatter sum %{{.*}} over "tp" dim = 0 quantized : tensor<512xf32> -> tensor<256xf32>
-  %0 = dist.reduce_scatter sum %a over "tp" dim = 0 quantized : tensor<512xf32> -> tensor<256xf32>
-  // CHECK: dist.all_gather %{{.*}} over "tp" dim = 0 quantized : tensor<512xf32> -> tensor<1024xf32>
-  %1 = dist.all_gather %a over "tp" dim = 0 quantized : tensor<512xf32> -> tensor<1024xf32>
-  // CHECK: dist.quantization_error %{{.*}} : tensor<512xf32>
-  %2 = dist.quantization_error %a : tensor<512xf32>
+  // CHECK: dist.reduce_scatter sum %{{.*}} over "tp" dim = 0 as int8 : tensor<512xf32> -> tensor<256xf32>
+  %0 = dist.reduce_scatter sum %a over "tp" dim = 0 as int8 : tensor<512xf32> -> tensor<256xf32>
+  // CHECK: dist.all_gather %{{.*}} over "tp" dim = 0 as int8 : tensor<512xf32> -> tensor<1024xf32>
+  %1 = dist.all_gather %a over "tp" dim = 0 as int8 : tensor<512xf32> -> tensor<1024xf32>
+  // CHECK: dist.quantization_error %{{.*}} as int8 : tensor<512xf32>
+  %2 = dist.quantization_error %a as int8 : tensor<512xf32>
   // One rank rounds what it sends to itself, too.
-  // FOLD: dist.all_gather %{{.*}} over "one" dim = 0 quantized
-  %3 = dist.all_gather %a over "one" dim = 0 quantized : tensor<512xf32> -> tensor<512xf32>
+  // FOLD: dist.all_gather %{{.*}} over "one" dim = 0 as int8
+  %3 = dist.all_gather %a over "one" dim = 0 as int8 : tensor<512xf32> -> tensor<512xf32>
   return %0, %1, %2, %3 : tensor<256xf32>, tensor<1024xf32>, tensor<512xf32>, tensor<512xf32>
 }

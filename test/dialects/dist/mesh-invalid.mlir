@@ -116,11 +116,6 @@ dist.mesh @mesh_c1_kind <[zero "a"=2]>
 
 // -----
 
-// expected-error@+1 {{has several axes of kind shard}}
-dist.mesh @mesh_c1_shards <[shard "a"=2, shard "b"=2]>
-
-// -----
-
 // expected-error@+1 {{has an axis of unknown kind 7}}
 "dist.mesh"() {sym_name = "mesh_c1_number", axes = ["a"], kinds = array<i32: 7>, sizes = array<i64: 2>} : () -> ()
 

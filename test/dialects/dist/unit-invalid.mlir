@@ -236,7 +236,7 @@ dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
 func.func @f(%a: tensor<32xf32>) {
   // expected-error@+1 {{gathers 32 elements of 'f32', which are not floats in blocks of 256}}
-  %0 = dist.unit_gather %a @u[0] over "fsdp" quantized : tensor<32xf32> -> tensor<64xf32>
+  %0 = dist.unit_gather %a @u[0] over "fsdp" as int8 : tensor<32xf32> -> tensor<64xf32>
   return
 }
 
@@ -247,7 +247,7 @@ dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = i32, wire = i32, reduce = i32, trained = true, axes = [], count = 512, segments = []>]
 func.func @f(%a: tensor<256xi32>) {
   // expected-error@+1 {{gathers 256 elements of 'i32', which are not floats in blocks of 256}}
-  %0 = dist.unit_gather %a @u[0] over "fsdp" quantized : tensor<256xi32> -> tensor<512xi32>
+  %0 = dist.unit_gather %a @u[0] over "fsdp" as int8 : tensor<256xi32> -> tensor<512xi32>
   return
 }
 
@@ -269,3 +269,23 @@ func.func @f(%a: tensor<65xi32>) {
 // expected-error@+2 {{failed to parse Dist_SegmentAttr parameter 'factors'}}
 // expected-error@+1 {{failed to parse Dist_GroupAttr parameter 'segments'}}
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 8, segments = [#dist.segment<@w, offset = 0, shape = [8], factors = 0.5>]>]
+
+// -----
+
+// expected-error@+1 {{a step of a reduction needs the names of its axes, got [1]}}
+module attributes {test.step = #dist.reduction_step<[1]>} {}
+
+// -----
+
+// expected-error@+1 {{a step of a reduction needs the names of its axes, got []}}
+module attributes {test.step = #dist.reduction_step<[] scatter>} {}
+
+// -----
+
+// expected-error@+1 {{'int4' is no encoding}}
+module attributes {test.step = #dist.reduction_step<["a"] as int4>} {}
+
+// -----
+
+// expected-error@+1 {{steps of a storage are #dist.reduction_step, got ["a"]}}
+module attributes {test.storage = #dist.storage<stored f32 steps = ["a"]>} {}

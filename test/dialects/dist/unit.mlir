@@ -31,9 +31,19 @@ dist.unit @q on @mesh["fsdp"] groups = [
   #dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 1024, segments = [
     #dist.segment<@u, offset = 0, shape = [30, 20]>]>]
 func.func @quantized(%shard: tensor<512xf32>, %words: tensor<130xi32>) {
-  // CHECK: dist.unit_gather %{{.*}} @q[0] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xbf16>
-  %0 = dist.unit_gather %shard @q[0] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xbf16>
-  // CHECK: dist.unit_gather %{{.*}} @q[0] over "fsdp" quantized : tensor<130xi32> -> tensor<260xi32>
-  %1 = dist.unit_gather %words @q[0] over "fsdp" quantized : tensor<130xi32> -> tensor<260xi32>
+  // CHECK: dist.unit_gather %{{.*}} @q[0] over "fsdp" as int8 : tensor<512xf32> -> tensor<1024xbf16>
+  %0 = dist.unit_gather %shard @q[0] over "fsdp" as int8 : tensor<512xf32> -> tensor<1024xbf16>
+  // CHECK: dist.unit_gather %{{.*}} @q[0] over "fsdp" as int8 : tensor<130xi32> -> tensor<260xi32>
+  %1 = dist.unit_gather %words @q[0] over "fsdp" as int8 : tensor<130xi32> -> tensor<260xi32>
   return
 }
+
+// How a group is stored.
+// CHECK: storage = <gathered f32 rest = "fsdp" update = "fsdp" sums = "fsdp" gather = int8 steps = [#dist.reduction_step<["fsdp"] scatter as int8>]>>]
+dist.unit @s on @mesh["fsdp"] groups = [
+  #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 512, segments = [#dist.segment<@s.w, offset = 0, shape = [512]>]
+    storage = <gathered f32 rest = "fsdp" update = "fsdp" sums = "fsdp" gather = int8 steps = [#dist.reduction_step<["fsdp"] scatter as int8>]>>]
+// CHECK: storage = <stored bf16 steps = [#dist.reduction_step<["fsdp", "more"]>]>>]
+dist.unit @t on @mesh["fsdp"] groups = [
+  #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 512, segments = [#dist.segment<@t.w, offset = 0, shape = [512]>]
+    storage = <stored bf16 steps = [#dist.reduction_step<["fsdp", "more"]>]>>]

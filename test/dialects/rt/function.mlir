@@ -28,8 +28,8 @@ module attributes {rt.arena_bytes = 1024 : i64, rt.state_bytes = 256 : i64} {
     // CHECK-DAG: rt.buffer hyper index = 0 fixed "lr" : memref<f32>
     %lr = rt.buffer hyper index = 0 fixed "lr" : memref<f32>
     %loss = rt.buffer metric index = 0 fixed "loss" : memref<f32>
-    // CHECK: %[[T:.*]] = rt.all_gather %[[W]] to %[[FULL]] site = 0 axis = "fsdp" name = "w" : memref<16xf32> to memref<32xf32>
-    %t = rt.all_gather %w to %full site = 0 axis = "fsdp" name = "w" : memref<16xf32> to memref<32xf32>
+    // CHECK: %[[T:.*]] = rt.collective all_gather %[[W]] to %[[FULL]] site = 0 axis = "fsdp" name = "w" : memref<16xf32> to memref<32xf32>
+    %t = rt.collective all_gather %w to %full site = 0 axis = "fsdp" name = "w" : memref<16xf32> to memref<32xf32>
     // CHECK: rt.wait %[[T]]
     rt.wait %t
     // CHECK: %[[V:.*]] = rt.view %[[FULL]] offset = 16 : memref<32xf32> -> memref<4xf32>
@@ -48,9 +48,9 @@ module attributes {rt.arena_bytes = 1024 : i64, rt.state_bytes = 256 : i64} {
     rt.copy %lr to %loss : memref<f32> to memref<f32>
     // CHECK: rt.zero %{{.*}} : memref<16xf32>
     rt.zero %s : memref<16xf32>
-    %t1 = rt.reduce_scatter %full to %w site = 1 axis = "fsdp" name = "w" : memref<32xf32> to memref<16xf32>
+    %t1 = rt.collective reduce_scatter %full to %w site = 1 axis = "fsdp" name = "w" : memref<32xf32> to memref<16xf32>
     rt.wait %t1
-    %t2 = rt.all_reduce %loss to %loss site = 2 axis = "fsdp" name = "loss" : memref<f32> to memref<f32>
+    %t2 = rt.collective all_reduce %loss to %loss site = 2 axis = "fsdp" name = "loss" : memref<f32> to memref<f32>
     rt.wait %t2
   }
 }

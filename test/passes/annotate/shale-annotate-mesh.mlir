@@ -12,12 +12,12 @@
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=gpus:zero=2" 2>&1 | FileCheck %s --check-prefix=KIND
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=gpus:=2" 2>&1 | FileCheck %s --check-prefix=KINDLESS
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=:shard=2" 2>&1 | FileCheck %s --check-prefix=SIZE
-// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2,gpus:shard=2" 2>&1 | FileCheck %s --check-prefix=SHARDS
+// RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2,gpus:shard=2" | FileCheck %s --check-prefix=SHARDS
 
 // NAMES: dist.mesh @mesh <[replica "hosts"=2, shard "gpus"=4, tensor "rest"=1]>
 // KIND: mesh 'gpus:zero=2': axis 'gpus' is of kind 'zero'; expected replica, shard or tensor
 // KINDLESS: axis 'gpus' is of kind ''; expected replica, shard or tensor
-// SHARDS: mesh 'fsdp=2,gpus:shard=2' has two axes of kind shard, 'fsdp' and 'gpus'
+// SHARDS: dist.mesh @mesh <[shard "fsdp"=2, shard "gpus"=2]>
 // CHECK: module attributes {dist.strategy = #dist.strategy<full>}
 // CHECK: dist.mesh @mesh <[replica "replica"=2, shard "fsdp"=4]>
 // KEEP: module attributes {dist.keep_gathered, dist.strategy = #dist.strategy<full>}

@@ -18,18 +18,18 @@ dist.unit @v on @mesh["fsdp"] groups = [#other]
 // CHECK-LABEL: @random
 // CHECK: %[[SENT:.*]] = nn.cluster (%{{.*}} = %{{.*}} : tensor<512xf32>) -> tensor<130xi32>
 // CHECK: nn.reduce max {{.*}} dims = [1] : tensor<2x65xf32> -> tensor<2xf32>
-// CHECK: %[[ALL:.*]] = dist.unit_gather %[[SENT]] @u[0] over "fsdp" quantized : tensor<130xi32> -> tensor<260xi32>
+// CHECK: %[[ALL:.*]] = dist.unit_gather %[[SENT]] @u[0] over "fsdp" as int8 : tensor<130xi32> -> tensor<260xi32>
 // CHECK: nn.cluster (%{{.*}} = %[[ALL]] : tensor<260xi32>) -> tensor<1024xf32>
 func.func @random(%shard: tensor<512xf32>) -> tensor<1024xf32> {
-  %whole = dist.unit_gather %shard @u[0] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xf32>
+  %whole = dist.unit_gather %shard @u[0] over "fsdp" as int8 : tensor<512xf32> -> tensor<1024xf32>
   return %whole : tensor<1024xf32>
 }
 
 // CHECK-LABEL: @half
-// CHECK: dist.unit_gather {{.*}} quantized : tensor<130xi32> -> tensor<260xi32>
+// CHECK: dist.unit_gather {{.*}} as int8 : tensor<130xi32> -> tensor<260xi32>
 // CHECK: nn.cast {{.*}} -> tensor<4x256xbf16>
 func.func @half(%shard: tensor<512xf32>) -> tensor<1024xbf16> {
-  %whole = dist.unit_gather %shard @u[1] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xbf16>
+  %whole = dist.unit_gather %shard @u[1] over "fsdp" as int8 : tensor<512xf32> -> tensor<1024xbf16>
   return %whole : tensor<1024xbf16>
 }
 
@@ -50,7 +50,7 @@ func.func @multiples() -> (tensor<f32>, tensor<f32>) {
   %bound = nn.constant dense<0.123> : tensor<256xf32>
   %inside = nn.compare lt %magnitude, %bound : tensor<256xf32> -> tensor<256xi1>
   %shard = nn.select %inside, %moved, %exact : tensor<256xi1>, tensor<256xf32>
-  %whole = dist.unit_gather %shard @v[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xf32>
+  %whole = dist.unit_gather %shard @v[0] over "fsdp" as int8 : tensor<256xf32> -> tensor<512xf32>
   %both = nn.concat %exact, %exact dim = 0 : (tensor<256xf32>, tensor<256xf32>) -> tensor<512xf32>
   %off = nn.sub %whole, %both : tensor<512xf32>
   %max = nn.reduce max %off dims = [0] : tensor<512xf32> -> tensor<f32>
@@ -75,7 +75,7 @@ func.func @halves() -> (tensor<f32>, tensor<f32>) {
   %bound = nn.constant dense<0.123> : tensor<256xf32>
   %inside = nn.compare lt %magnitude, %bound : tensor<256xf32> -> tensor<256xi1>
   %shard = nn.select %inside, %moved, %exact : tensor<256xi1>, tensor<256xf32>
-  %whole = dist.unit_gather %shard @v[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xf32>
+  %whole = dist.unit_gather %shard @v[0] over "fsdp" as int8 : tensor<256xf32> -> tensor<512xf32>
   %both = nn.concat %exact, %exact dim = 0 : (tensor<256xf32>, tensor<256xf32>) -> tensor<512xf32>
   %off = nn.sub %whole, %both : tensor<512xf32>
   %max = nn.reduce max %off dims = [0] : tensor<512xf32> -> tensor<f32>
@@ -100,7 +100,7 @@ func.func @quarters() -> (tensor<f32>, tensor<f32>) {
   %bound = nn.constant dense<0.123> : tensor<256xf32>
   %inside = nn.compare lt %magnitude, %bound : tensor<256xf32> -> tensor<256xi1>
   %shard = nn.select %inside, %moved, %exact : tensor<256xi1>, tensor<256xf32>
-  %whole = dist.unit_gather %shard @v[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xf32>
+  %whole = dist.unit_gather %shard @v[0] over "fsdp" as int8 : tensor<256xf32> -> tensor<512xf32>
   %both = nn.concat %exact, %exact dim = 0 : (tensor<256xf32>, tensor<256xf32>) -> tensor<512xf32>
   %off = nn.sub %whole, %both : tensor<512xf32>
   %max = nn.reduce max %off dims = [0] : tensor<512xf32> -> tensor<f32>
@@ -118,7 +118,7 @@ func.func @nan() -> tensor<f32> {
   %value = nn.constant dense<0x7FC00000> : tensor<256xf32>
   %zero = nn.constant dense<0.0> : tensor<256xf32>
   %shard = nn.select %is, %value, %zero : tensor<256xi1>, tensor<256xf32>
-  %whole = dist.unit_gather %shard @v[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xf32>
+  %whole = dist.unit_gather %shard @v[0] over "fsdp" as int8 : tensor<256xf32> -> tensor<512xf32>
   %first = nn.slice %whole starts = [0] limits = [1] strides = [1] : tensor<512xf32> -> tensor<1xf32>
   %one = nn.reshape %first : tensor<1xf32> -> tensor<f32>
   return %one : tensor<f32>
@@ -134,7 +134,7 @@ func.func @infinite() -> tensor<i1> {
   %value = nn.constant dense<0xFF800000> : tensor<256xf32>
   %zero = nn.constant dense<0.0> : tensor<256xf32>
   %shard = nn.select %is, %value, %zero : tensor<256xi1>, tensor<256xf32>
-  %whole = dist.unit_gather %shard @v[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xf32>
+  %whole = dist.unit_gather %shard @v[0] over "fsdp" as int8 : tensor<256xf32> -> tensor<512xf32>
   %first = nn.slice %whole starts = [0] limits = [1] strides = [1] : tensor<512xf32> -> tensor<1xf32>
   %one = nn.reshape %first : tensor<1xf32> -> tensor<f32>
   %unknown = nn.is_nan %one : tensor<f32> -> tensor<i1>
@@ -151,7 +151,7 @@ func.func @tiny() -> tensor<f32> {
   %value = nn.constant dense<1.0e-38> : tensor<256xf32>
   %zero = nn.constant dense<0.0> : tensor<256xf32>
   %shard = nn.select %is, %value, %zero : tensor<256xi1>, tensor<256xf32>
-  %whole = dist.unit_gather %shard @v[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xf32>
+  %whole = dist.unit_gather %shard @v[0] over "fsdp" as int8 : tensor<256xf32> -> tensor<512xf32>
   %first = nn.slice %whole starts = [0] limits = [1] strides = [1] : tensor<512xf32> -> tensor<1xf32>
   %one = nn.reshape %first : tensor<1xf32> -> tensor<f32>
   return %one : tensor<f32>

@@ -30,14 +30,14 @@ nn.state @s role = residual type = tensor<512xf32>
 // CHECK: nn.add
 // CHECK: nn.reduce max {{.*}} dims = [1] : tensor<4x65xf32> -> tensor<4xf32>
 // CHECK: %[[LACK:.*]] = nn.cluster ({{.*}} = %[[X]] : {{.*}} = %[[R]] : {{.*}} = %[[SENT]] : tensor<2x130xi32>) -> tensor<1024xf32> aliases [1]
-// CHECK: %[[ALL:.*]] = dist.all_to_all %[[SENT]] over "fsdp" split = 0 concat = 1 {nn.phase = #backward} : tensor<2x130xi32> -> tensor<1x260xi32>
+// CHECK: %[[ALL:.*]] = dist.all_to_all %[[SENT]] over "fsdp" split = 0 concat = 1 as int8 {nn.phase = #backward} : tensor<2x130xi32> -> tensor<1x260xi32>
 // CHECK: %[[SUM:.*]] = nn.cluster (%{{.*}} = %[[ALL]] : tensor<1x260xi32>) -> tensor<512xf32>
 // CHECK: %[[WHOLE:.*]] = dist.all_gather %[[SUM]]
 // CHECK: return %[[WHOLE]], %[[LACK]]
 func.func @fed_back(%x: tensor<1024xf32>, %r: tensor<1024xf32> {nn.state = @r}) -> (tensor<1024xf32>, tensor<1024xf32> {nn.state = @r}) {
   %0 = nn.add %x, %r {nn.phase = #nn.phase<backward>} : tensor<1024xf32>
-  %1 = dist.quantization_error %0 {nn.phase = #nn.phase<backward>} : tensor<1024xf32>
-  %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 quantized {nn.phase = #nn.phase<backward>} : tensor<1024xf32> -> tensor<512xf32>
+  %1 = dist.quantization_error %0 as int8 {nn.phase = #nn.phase<backward>} : tensor<1024xf32>
+  %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 as int8 {nn.phase = #nn.phase<backward>} : tensor<1024xf32> -> tensor<512xf32>
   %3 = dist.all_gather %2 over "fsdp" dim = 0 : tensor<512xf32> -> tensor<1024xf32>
   return %3, %1 : tensor<1024xf32>, tensor<1024xf32>
 }
@@ -50,8 +50,8 @@ func.func @fed_back(%x: tensor<1024xf32>, %r: tensor<1024xf32> {nn.state = @r}) 
 func.func @left_out(%x: tensor<1024xf32>, %r: tensor<1024xf32> {nn.state = @r}, %e: tensor<1024xi1>)
     -> (tensor<1024xf32>, tensor<1024xf32> {nn.state = @r}) {
   %0 = nn.add %x, %r : tensor<1024xf32>
-  %1 = dist.quantization_error %0 : tensor<1024xf32>
-  %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 quantized : tensor<1024xf32> -> tensor<512xf32>
+  %1 = dist.quantization_error %0 as int8 : tensor<1024xf32>
+  %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 as int8 : tensor<1024xf32> -> tensor<512xf32>
   %3 = dist.all_gather %2 over "fsdp" dim = 0 : tensor<512xf32> -> tensor<1024xf32>
   %4 = nn.select %e, %r, %1 : tensor<1024xi1>, tensor<1024xf32>
   return %3, %4 : tensor<1024xf32>, tensor<1024xf32>
@@ -60,15 +60,15 @@ func.func @left_out(%x: tensor<1024xf32>, %r: tensor<1024xf32> {nn.state = @r}, 
 // All ranks get the same sum: they read the same words.
 // CHECK-LABEL: @whole
 // CHECK: dist.all_to_all {{.*}} : tensor<2x130xi32> -> tensor<1x260xi32>
-// CHECK: dist.all_gather {{.*}} over "fsdp" dim = 0 : tensor<130xi32> -> tensor<260xi32>
+// CHECK: dist.all_gather {{.*}} over "fsdp" dim = 0 as int8 : tensor<130xi32> -> tensor<260xi32>
 func.func @whole(%x: tensor<1024xf32>, %r: tensor<1024xf32> {nn.state = @r}, %s: tensor<512xf32> {nn.state = @s})
     -> (tensor<1024xf32>, tensor<1024xf32> {nn.state = @r}, tensor<512xf32> {nn.state = @s}) {
   %0 = nn.add %x, %r : tensor<1024xf32>
-  %1 = dist.quantization_error %0 : tensor<1024xf32>
-  %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 quantized : tensor<1024xf32> -> tensor<512xf32>
+  %1 = dist.quantization_error %0 as int8 : tensor<1024xf32>
+  %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 as int8 : tensor<1024xf32> -> tensor<512xf32>
   %3 = nn.add %2, %s : tensor<512xf32>
-  %4 = dist.quantization_error %3 : tensor<512xf32>
-  %5 = dist.all_gather %3 over "fsdp" dim = 0 quantized : tensor<512xf32> -> tensor<1024xf32>
+  %4 = dist.quantization_error %3 as int8 : tensor<512xf32>
+  %5 = dist.all_gather %3 over "fsdp" dim = 0 as int8 : tensor<512xf32> -> tensor<1024xf32>
   return %5, %1, %4 : tensor<1024xf32>, tensor<1024xf32>, tensor<512xf32>
 }
 
@@ -77,7 +77,7 @@ func.func @whole(%x: tensor<1024xf32>, %r: tensor<1024xf32> {nn.state = @r}, %s:
 // VALUES-LABEL: @alone
 // VALUES: result0: i1 {{.*}}[1]
 func.func @alone(%x: tensor<512xf32> {nn.name = "y"}) -> tensor<i1> {
-  %0 = dist.reduce_scatter sum %x over "fsdp" dim = 0 quantized : tensor<512xf32> -> tensor<256xf32>
+  %0 = dist.reduce_scatter sum %x over "fsdp" dim = 0 as int8 : tensor<512xf32> -> tensor<256xf32>
   %1 = dist.reduce_scatter sum %x over "fsdp" dim = 0 : tensor<512xf32> -> tensor<256xf32>
   %2 = nn.sub %0, %1 : tensor<256xf32>
   %3 = nn.abs %2 : tensor<256xf32>
@@ -93,7 +93,7 @@ func.func @alone(%x: tensor<512xf32> {nn.name = "y"}) -> tensor<i1> {
 // CHECK: nn.cluster
 // CHECK: nn.cluster {{.*}} aliases [0]
 func.func @unsent(%x: tensor<512xf32> {nn.name = "y"}) -> tensor<512xf32> {
-  %0 = dist.quantization_error %x : tensor<512xf32>
+  %0 = dist.quantization_error %x as int8 : tensor<512xf32>
   return %0 : tensor<512xf32>
 }
 
@@ -104,8 +104,8 @@ func.func @complete() -> tensor<f32> {
   %i = nn.iota dim = 0 : tensor<512xf32>
   %scale = nn.constant dense<0.3> : tensor<512xf32>
   %x = nn.mul %i, %scale : tensor<512xf32>
-  %0 = dist.quantization_error %x : tensor<512xf32>
-  %sent = dist.reduce_scatter sum %x over "fsdp" dim = 0 quantized : tensor<512xf32> -> tensor<256xf32>
+  %0 = dist.quantization_error %x as int8 : tensor<512xf32>
+  %sent = dist.reduce_scatter sum %x over "fsdp" dim = 0 as int8 : tensor<512xf32> -> tensor<256xf32>
   %lack = dist.reduce_scatter sum %0 over "fsdp" dim = 0 : tensor<512xf32> -> tensor<256xf32>
   %all = dist.reduce_scatter sum %x over "fsdp" dim = 0 : tensor<512xf32> -> tensor<256xf32>
   %both = nn.add %sent, %lack : tensor<256xf32>
@@ -127,10 +127,10 @@ func.func @infinite() -> (tensor<i1>, tensor<f32>) {
   %value = nn.constant dense<0x7F800000> : tensor<512xf32>
   %other = nn.constant dense<1.0> : tensor<512xf32>
   %x = nn.select %is, %value, %other : tensor<512xi1>, tensor<512xf32>
-  %0 = dist.quantization_error %x : tensor<512xf32>
+  %0 = dist.quantization_error %x as int8 : tensor<512xf32>
   %size = nn.abs %0 : tensor<512xf32>
   %max = nn.reduce max %size dims = [0] : tensor<512xf32> -> tensor<f32>
-  %1 = dist.reduce_scatter sum %x over "fsdp" dim = 0 quantized : tensor<512xf32> -> tensor<256xf32>
+  %1 = dist.reduce_scatter sum %x over "fsdp" dim = 0 as int8 : tensor<512xf32> -> tensor<256xf32>
   %sum = nn.reduce sum %1 dims = [0] : tensor<256xf32> -> tensor<f32>
   %all = dist.all_reduce sum %sum over "fsdp" : tensor<f32>
   %unknown = nn.is_nan %all : tensor<f32> -> tensor<i1>
@@ -147,7 +147,7 @@ func.func @nan() -> tensor<f32> {
   %value = nn.constant dense<0x7FC00000> : tensor<512xf32>
   %zero = nn.constant dense<0.0> : tensor<512xf32>
   %y = nn.select %is, %value, %zero : tensor<512xi1>, tensor<512xf32>
-  %0 = dist.quantization_error %y : tensor<512xf32>
+  %0 = dist.quantization_error %y as int8 : tensor<512xf32>
   %size = nn.abs %0 : tensor<512xf32>
   %max = nn.reduce max %size dims = [0] : tensor<512xf32> -> tensor<f32>
   return %max : tensor<f32>
@@ -163,7 +163,7 @@ func.func @kept() -> tensor<f32> {
   %large = nn.constant dense<127.0> : tensor<512xf32>
   %small = nn.constant dense<0.25> : tensor<512xf32>
   %x = nn.select %is, %large, %small : tensor<512xi1>, tensor<512xf32>
-  %0 = dist.quantization_error %x : tensor<512xf32>
+  %0 = dist.quantization_error %x as int8 : tensor<512xf32>
   %first = nn.slice %0 starts = [1] limits = [2] strides = [1] : tensor<512xf32> -> tensor<1xf32>
   %one = nn.reshape %first : tensor<1xf32> -> tensor<f32>
   return %one : tensor<f32>

@@ -16,7 +16,7 @@ module attributes {dist.strategy = #dist.strategy<full>} {
   // CHECK-DAG: %[[G:.*]] = rt.buffer arena{{.*}} gradients "u" padding = 32 : memref<16xf32>
   // CHECK-DAG: %[[LOSS:.*]] = rt.buffer metric index = 0
   // CHECK-DAG: %[[ENABLE:.*]] = rt.buffer metric index = 1
-  // CHECK: %[[T:.*]] = rt.all_gather %[[F]] to %[[U]] site = 0 axis = "fsdp" name = "u"
+  // CHECK: %[[T:.*]] = rt.collective all_gather %[[F]] to %[[U]] site = 0 axis = "fsdp" name = "u"
   // CHECK: rt.wait %[[T]]
   // CHECK: %[[W:.*]] = rt.view %[[U]] offset = 0 : memref<32xf32> -> memref<4x4xf32>
   // CHECK: rt.gemm %{{.*}}, %[[W]] to %[[Y:.*]] :
@@ -27,7 +27,7 @@ module attributes {dist.strategy = #dist.strategy<full>} {
   // CHECK: rt.gemm %{{.*}}, %[[Y]] transpose_a to %[[DW]]
   // CHECK: %[[GAP:.*]] = rt.view %[[P]] offset = 64 : memref<32xf32> -> memref<16xf32>
   // CHECK: rt.zero %[[GAP]]
-  // CHECK: rt.reduce_scatter %[[P]] to %[[G]] site = 1
+  // CHECK: rt.collective reduce_scatter %[[P]] to %[[G]] site = 1
   // CHECK: rt.launch @sum_squares_1(%[[G]]) to (%[[LOSS]])
   // New state overwrites the old state.
   // CHECK: rt.launch @broadcast_mul_sub_2(%[[F]], %[[G]], %{{.*}}) to (%[[F]])

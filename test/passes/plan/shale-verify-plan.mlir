@@ -30,7 +30,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   // expected-error @+1 {{'b' shares bytes with a buffer that is live at the same time}}
   %b = rt.buffer arena activations "b" : memref<16xf32>
   rt.zero %a : memref<16xf32>
-  %t = rt.all_reduce %a to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<16xf32>
+  %t = rt.collective all_reduce %a to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<16xf32>
   rt.zero %b : memref<16xf32>
   rt.wait %t
 }
@@ -50,7 +50,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   %a = rt.buffer arena activations "a" : memref<16xf32>
   rt.zero %a : memref<16xf32>
   // expected-error @+1 {{is never waited for}}
-  %t = rt.all_reduce %a to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<16xf32>
+  %t = rt.collective all_reduce %a to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<16xf32>
 }
 
 // -----

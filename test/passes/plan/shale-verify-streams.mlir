@@ -38,8 +38,8 @@ module attributes {rt.arena_bytes = 256 : i64} {
     %piece = rt.buffer arena offset = 128 communication "piece" : memref<16xf32>
     %same = rt.buffer arena offset = 64 activations "same" : memref<16xf32>
     %b = rt.buffer arena offset = 192 activations "b" : memref<16xf32>
-    // expected-note @+1 {{'rt.all_gather' of 'a' is in flight}}
-    %t = rt.all_gather %piece to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<32xf32>
+    // expected-note @+1 {{'all-gather' of 'a' is in flight}}
+    %t = rt.collective all_gather %piece to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<32xf32>
     // expected-error @+1 {{reads 'same' while another stream writes it}}
     rt.copy %same to %b : memref<16xf32> to memref<16xf32>
     rt.wait %t
@@ -57,7 +57,7 @@ module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
     // expected-note @+1 {{'rt.transfer' of 'piece' is in flight}}
     %t = rt.transfer %h to %piece index = 0 name = "piece" : memref<16xf32> to memref<16xf32>
     // expected-error @+1 {{reads 'piece' while another stream writes it}}
-    %g = rt.all_gather %piece to %all site = 0 axis = "fsdp" name = "all" : memref<16xf32> to memref<32xf32>
+    %g = rt.collective all_gather %piece to %all site = 0 axis = "fsdp" name = "all" : memref<16xf32> to memref<32xf32>
     rt.wait %t
     rt.wait %g
   }
@@ -71,8 +71,8 @@ module attributes {rt.arena_bytes = 256 : i64} {
     %a = rt.buffer arena gradients "a" : memref<32xf32>
     %own = rt.shard %a axis = "fsdp" : memref<32xf32> -> memref<16xf32>
     %half = rt.view %a offset = 64 : memref<32xf32> -> memref<16xf32>
-    // expected-note @+1 {{'rt.reduce_scatter' of 'a' is in flight}}
-    %t = rt.reduce_scatter %a to %own site = 0 axis = "fsdp" name = "a" : memref<32xf32> to memref<16xf32>
+    // expected-note @+1 {{'reduce-scatter' of 'a' is in flight}}
+    %t = rt.collective reduce_scatter %a to %own site = 0 axis = "fsdp" name = "a" : memref<32xf32> to memref<16xf32>
     // expected-error @+1 {{writes 'a' while another stream}}
     rt.zero %half : memref<16xf32>
     rt.wait %t
@@ -86,10 +86,10 @@ module attributes {rt.arena_bytes = 256 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena gradients "a" : memref<32xf32>
     %own = rt.buffer arena offset = 128 gradients "own" : memref<16xf32>
-    // expected-note @+1 {{'rt.reduce_scatter' of 'own' is in flight}}
-    %s = rt.reduce_scatter %a to %own site = 0 axis = "fsdp" name = "a" : memref<32xf32> to memref<16xf32>
+    // expected-note @+1 {{'reduce-scatter' of 'own' is in flight}}
+    %s = rt.collective reduce_scatter %a to %own site = 0 axis = "fsdp" name = "a" : memref<32xf32> to memref<16xf32>
     // expected-error @+1 {{while another stream writes it: an rt.wait is missing before this op}}
-    %t = rt.all_reduce %own to %own site = 1 axis = "replica" name = "own" : memref<16xf32> to memref<16xf32>
+    %t = rt.collective all_reduce %own to %own site = 1 axis = "replica" name = "own" : memref<16xf32> to memref<16xf32>
     rt.wait %s
     rt.wait %t
   }
@@ -145,11 +145,11 @@ module attributes {rt.arena_bytes = 256 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
     %a = rt.buffer arena gradients "a" : memref<16xf32>
     %b = rt.buffer arena offset = 64 gradients "b" : memref<16xf32>
-    %s = rt.all_reduce %a to %a site = 0 axis = "fsdp" name = "a" {rt.bucket = 0 : i64} : memref<16xf32> to memref<16xf32>
+    %s = rt.collective all_reduce %a to %a site = 0 axis = "fsdp" name = "a" {rt.bucket = 0 : i64} : memref<16xf32> to memref<16xf32>
     // expected-error @+1 {{waits for a bucket before all of its collectives are started}}
     rt.wait %s
     // expected-note @+1 {{this one is started later}}
-    %t = rt.all_reduce %b to %b site = 1 axis = "fsdp" name = "b" {rt.bucket = 0 : i64} : memref<16xf32> to memref<16xf32>
+    %t = rt.collective all_reduce %b to %b site = 1 axis = "fsdp" name = "b" {rt.bucket = 0 : i64} : memref<16xf32> to memref<16xf32>
     rt.wait %t
   }
 }

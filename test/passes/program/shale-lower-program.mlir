@@ -51,11 +51,11 @@
 
 // Sites are rows of a table:
 // RUN: sed 's:site = 1 :site = 0 :' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=TWICE
-// TWICE: error: 'rt.all_gather' op expected site = 1, got 0: the numbers in a module are 0, 1, .., each once
+// TWICE: error: 'rt.collective' op expected site = 1, got 0: the numbers in a module are 0, 1, .., each once
 // RUN: sed 's:site = 2 :site = 1000000 :' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=FAR
-// FAR: error: 'rt.all_reduce' op expected site = 2, got 1000000
+// FAR: error: 'rt.collective' op expected site = 2, got 1000000
 // RUN: sed 's|name = "loss" :|name = "loss" {rt.bucket = 0 : i64} :|' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=BUCKET
-// BUCKET: error: 'rt.all_reduce' op 'rt.bucket' must be the site of the first collective of the bucket; those of a bucket have consecutive sites in one function, one kind and one axis
+// BUCKET: error: 'rt.collective' op 'rt.bucket' must be the site of the first collective of the bucket; those of a bucket have consecutive sites in one function, one kind and one axis
 
 // LLVM-NOT: rt.
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
@@ -150,13 +150,13 @@ module attributes {nn.model = "m.onnx", nn.optimizer = "adamw", dist.strategy = 
     rt.gemm %b, %x transpose_a to %y : memref<2x2x4xf32>, memref<2x2x2xf32> to memref<2x4x2xf32>
     rt.gemm %b, %x transpose_a to %y accumulate : memref<2x2x4xf32>, memref<2x2x2xf32> to memref<2x4x2xf32>
     %gs = rt.shard %g axis = "fsdp" : memref<32xf32> -> memref<16xf32>
-    %t = rt.reduce_scatter %g to %gs site = 0 axis = "fsdp" name = "u" : memref<32xf32> to memref<16xf32>
+    %t = rt.collective reduce_scatter %g to %gs site = 0 axis = "fsdp" name = "u" : memref<32xf32> to memref<16xf32>
     rt.wait %t
     %fs = rt.shard %f axis = "fsdp" : memref<32xf32> -> memref<16xf32>
     rt.launch @update_0(%fs, %gs, %lr) to (%fs, %loss) {nn.phase = #nn.phase<update>} : (memref<16xf32>, memref<16xf32>, memref<f32>) -> (memref<16xf32>, memref<f32>)
-    %s = rt.all_gather %fs to %f site = 1 axis = "fsdp" name = "u" : memref<16xf32> to memref<32xf32>
+    %s = rt.collective all_gather %fs to %f site = 1 axis = "fsdp" name = "u" : memref<16xf32> to memref<32xf32>
     rt.wait %s
-    %r = rt.all_reduce %loss to %loss site = 2 axis = "fsdp" name = "loss" : memref<f32> to memref<f32>
+    %r = rt.collective all_reduce %loss to %loss site = 2 axis = "fsdp" name = "loss" : memref<f32> to memref<f32>
     rt.wait %r
   }
 }

@@ -10,7 +10,7 @@ nn.state @b role = param type = tensor<5xf32> {unit = "u", factors = #nn.update_
 nn.state @w.variance role = moment("variance") type = tensor<12xf32> {of = @w}
 nn.state @b.variance role = moment("variance") type = tensor<5xf32> {of = @b}
 
-// CHECK: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 38, segments = [{{.*}}]>, #dist.group<"f32.variance", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 22, segments = [#dist.segment<@w, offset = 0, shape = [12]>, #dist.segment<@b, offset = 16, shape = [5], factors = #nn.update_factors<decay = 0.000000e+00>>], slot = "variance">]
+// CHECK: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 38, segments = [{{.*}}] storage = <{{.*}}>>, #dist.group<"f32.variance", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 22, segments = [#dist.segment<@w, offset = 0, shape = [12]>, #dist.segment<@b, offset = 16, shape = [5], factors = #nn.update_factors<decay = 0.000000e+00>>], slot = "variance">]
 // CHECK: nn.state @u.f32.variance role = moment("variance") type = tensor<22xf32> {dist.group = 1 : i64, dist.unit = @u, of = @u.f32, trained = true}
 // CHECK: func.func @step
 // FULL-SAME: %[[PARAM:[a-z0-9]+]]: tensor<19xf32>

@@ -10,7 +10,7 @@ nn.state @b role = param type = tensor<6xf32> {unit = "u", nn.optimizer = "lion"
 nn.state @w.momentum role = moment("momentum") type = tensor<8x4xf32> {of = @w}
 nn.state @b.momentum role = moment("momentum") type = tensor<6xf32> {of = @b}
 
-// CHECK: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 32, segments = [#dist.segment<@w, {{.*}}]>, #dist.group<"f32.lion", {{.*}} count = 6, segments = [#dist.segment<@b, {{.*}}]>]
+// CHECK: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 32, segments = [#dist.segment<@w, {{.*}}] storage = <{{.*}}>>, #dist.group<"f32.lion", {{.*}} count = 6, segments = [#dist.segment<@b, {{.*}}] storage = <{{.*}}>>]
 // CHECK: func.func @step
 // FULL-SAME: %[[W:[a-z0-9]+]]: tensor<16xf32> {nn.state = @u.f32}, %[[B:[a-z0-9]+]]: tensor<3xf32> {nn.state = @u.f32.lion}, %[[WM:[a-z0-9]+]]: tensor<16xf32>
 // NONE-SAME: %[[W:[a-z0-9]+]]: tensor<32xf32> {nn.state = @u.f32}, %[[B:[a-z0-9]+]]: tensor<6xf32> {nn.state = @u.f32.lion}, %[[WM:[a-z0-9]+]]: tensor<32xf32>

@@ -19,8 +19,8 @@ nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 // SPLIT-SAME: %[[R:[a-z0-9.]+]]: tensor<512xf32> {nn.state = @u.f32.residual.fsdp}
 // SPLIT: %[[PACK:.*]] = dist.unit_pack
 // SPLIT: %[[SENT:.*]] = nn.add %[[PACK]], %[[R]]
-// SPLIT: %[[LACK:.*]] = dist.quantization_error %[[SENT]]
-// SPLIT: %[[SLICE:.*]] = dist.reduce_scatter sum %[[SENT]] over "fsdp" dim = 0 quantized {{.*}} : tensor<512xf32> -> tensor<256xf32>
+// SPLIT: %[[LACK:.*]] = dist.quantization_error %[[SENT]] as int8
+// SPLIT: %[[SLICE:.*]] = dist.reduce_scatter sum %[[SENT]] over "fsdp" dim = 0 as int8 {{.*}} : tensor<512xf32> -> tensor<256xf32>
 // SPLIT-NOT: all_reduce
 // SPLIT: nn.sgd {{.*}}, %[[SLICE]],
 // SPLIT: %[[OUT:.*]] = nn.not
@@ -31,10 +31,10 @@ nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 // NONE: count = 512
 // NONE: nn.state @u.f32.residual.fsdp role = residual type = tensor<512xf32>
 // NONE: nn.state @u.f32.residual.fsdp.sum role = residual type = tensor<256xf32>
-// NONE: %[[SLICE:.*]] = dist.reduce_scatter sum {{.*}} quantized {{.*}} : tensor<512xf32> -> tensor<256xf32>
+// NONE: %[[SLICE:.*]] = dist.reduce_scatter sum {{.*}} as int8 {{.*}} : tensor<512xf32> -> tensor<256xf32>
 // NONE: %[[SUM:.*]] = nn.add %[[SLICE]], %{{.*}} : tensor<256xf32>
-// NONE: dist.quantization_error %[[SUM]]
-// NONE: dist.all_gather %[[SUM]] over "fsdp" dim = 0 quantized {{.*}} : tensor<256xf32> -> tensor<512xf32>
+// NONE: dist.quantization_error %[[SUM]] as int8
+// NONE: dist.all_gather %[[SUM]] over "fsdp" dim = 0 as int8 {{.*}} : tensor<256xf32> -> tensor<512xf32>
 
 // NONE-COUNT-2: nn.select
 // NONE: return
@@ -43,9 +43,9 @@ nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 // HYBRID: nn.state @u.f32.residual.fsdp role = residual type = tensor<1536xf32>
 // HYBRID: nn.state @u.f32.residual.dp role = residual type = tensor<768xf32>
 // HYBRID: nn.state @u.f32.residual.dp.sum role = residual type = tensor<256xf32>
-// HYBRID: dist.reduce_scatter sum {{.*}} over "fsdp" dim = 0 quantized {{.*}} : tensor<1536xf32> -> tensor<768xf32>
-// HYBRID: dist.reduce_scatter sum {{.*}} over "dp" dim = 0 quantized {{.*}} : tensor<768xf32> -> tensor<256xf32>
-// HYBRID: dist.all_gather {{.*}} over "dp" dim = 0 quantized {{.*}} : tensor<256xf32> -> tensor<768xf32>
+// HYBRID: dist.reduce_scatter sum {{.*}} over "fsdp" dim = 0 as int8 {{.*}} : tensor<1536xf32> -> tensor<768xf32>
+// HYBRID: dist.reduce_scatter sum {{.*}} over "dp" dim = 0 as int8 {{.*}} : tensor<768xf32> -> tensor<256xf32>
+// HYBRID: dist.all_gather {{.*}} over "dp" dim = 0 as int8 {{.*}} : tensor<256xf32> -> tensor<768xf32>
 
 // ONE: count = {{72|80}}, segments
 // ONE-NOT: quantized

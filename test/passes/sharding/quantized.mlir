@@ -14,13 +14,13 @@ nn.state @frozen role = param type = tensor<8xf32> {unit = "u"}
 nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
 nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 
-// BOTH: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 512, segments = [#dist.segment<@w, offset = 0, {{.*}}>, #dist.segment<@b, offset = 256, {{.*}}>]>,
+// BOTH: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 512, segments = [#dist.segment<@w, offset = 0, {{.*}}>, #dist.segment<@b, offset = 256, {{.*}}>] storage = <gathered f32 rest = "fsdp" {{.*}}gather = int8 {{.*}}>>,
 // BOTH-NOT: dist.copy
 // BOTH: func.func @step
 // BOTH-SAME: %[[SHARD:[a-z0-9]+]]: tensor<256xf32>
-// FULL: dist.unit_gather %[[SHARD]] @u[0] over "fsdp" quantized {mem.recompute{{.*}}} : tensor<256xf32> -> tensor<512xf32>
-// FULL: dist.unit_gather %{{.*}} @u[1] over "fsdp" quantized {{.*}} : tensor<256xf32> -> tensor<512xf32>
-// GRAD: dist.unit_gather %[[SHARD]] @u[0] over "fsdp" quantized
+// FULL: dist.unit_gather %[[SHARD]] @u[0] over "fsdp" as int8 {mem.recompute{{.*}}} : tensor<256xf32> -> tensor<512xf32>
+// FULL: dist.unit_gather %{{.*}} @u[1] over "fsdp" as int8 {{.*}} : tensor<256xf32> -> tensor<512xf32>
+// GRAD: dist.unit_gather %[[SHARD]] @u[0] over "fsdp" as int8
 // GRAD-NOT: mem.recompute
 // GRAD-NOT: dist.unit_gather
 // BOTH: nn.sgd %[[SHARD]]

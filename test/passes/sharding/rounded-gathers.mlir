@@ -20,7 +20,7 @@ nn.state @frozen role = param type = tensor<8xf32> {unit = "u"}
 nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
 nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 
-// BOTH: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32.sent.bf16", type = f32, wire = bf16, {{.*}} segments = [#dist.segment<@w, offset = 0, {{.*}}>, #dist.segment<@b, offset = 64, {{.*}}>]>,
+// BOTH: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32.sent.bf16", type = f32, wire = bf16, {{.*}} segments = [#dist.segment<@w, offset = 0, {{.*}}>, #dist.segment<@b, offset = 64, {{.*}}>] storage = <gathered f32 rest = "fsdp" {{.*}}>>,
 // BOTH-NOT: dist.copy
 // BOTH: func.func @step
 // BOTH-SAME: %[[SHARD:[a-z0-9.]+]]: tensor<{{[0-9]+}}xf32> {nn.state = @u.f32.sent.bf16}

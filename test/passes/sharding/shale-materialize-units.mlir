@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --shale-propagate --shale-verify-sharded --shale-partition --shale-materialize-units | FileCheck %s
 
 // One rank of two under `full`: 9 elements are padded to 10, and the rank stores a slice of 5.
-// CHECK: dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 10, segments = [#dist.segment<@w, offset = 0, shape = [3, 3], factors = #nn.update_factors<decay = 1.000000e-01>>]>]
+// CHECK: dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 10, segments = [#dist.segment<@w, offset = 0, shape = [3, 3], factors = #nn.update_factors<decay = 1.000000e-01>>] storage = <gathered f32 rest = "fsdp" update = "fsdp" sums = "fsdp" steps = [#dist.reduction_step<["fsdp"] scatter>]>>]
 // CHECK: nn.state @root.f32 role = param type = tensor<10xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root
 // CHECK: nn.state @root.f32.momentum role = moment("momentum") type = tensor<10xf32> {dist.axis = "fsdp"
 // CHECK-NOT: nn.state @w.momentum

@@ -70,7 +70,7 @@ protected:
   )";
   static constexpr const char *kZero = "rt.zero %b : memref<16xf32>\n"; // 1 + 64 / 10
   static constexpr const char *kGather = // 64 bytes to one other: 7, then 16
-      "%t = rt.all_gather %a to %c site = 0 axis = \"fsdp\" name = \"c\" : memref<16xf32> to memref<32xf32>\n";
+      "%t = rt.collective all_gather %a to %c site = 0 axis = \"fsdp\" name = \"c\" : memref<16xf32> to memref<32xf32>\n";
 
   /// A collective that starts, as %NAME.
   static std::string start(const std::string &name, const std::string &axis, int site,
@@ -221,9 +221,10 @@ TEST_F(Time, CollectivesRunBesideComputeFromTheirStartToTheirWait) {
   EXPECT_DOUBLE_EQ(time(std::string(kZero) + kGather + "rt.wait %t\n").seconds, 7.4 + 23);
   // A second collective runs after the first, not beside it.
   EXPECT_DOUBLE_EQ(
-      time(std::string(kGather) +
-           "%u = rt.all_reduce %b to %b site = 1 axis = \"fsdp\" name = \"b\" : memref<16xf32> to "
-           "memref<16xf32>\nrt.wait %t\nrt.wait %u\n")
+      time(
+          std::string(kGather) +
+          "%u = rt.collective all_reduce %b to %b site = 1 axis = \"fsdp\" name = \"b\" : memref<16xf32> to "
+          "memref<16xf32>\nrt.wait %t\nrt.wait %u\n")
           .seconds,
       23 + 7 + 16);
 }
@@ -245,7 +246,7 @@ TEST_F(Time, ABucketHasOneLatency) {
                 text = "%d = rt.buffer arena offset = 256 activations \"d\" : " + type + "\n";
     for (int site : {0, 1, 2}) {
       std::string name = std::to_string(site);
-      text += "%t" + name + " = rt.all_reduce %d to %d site = " + name +
+      text += "%t" + name + " = rt.collective all_reduce %d to %d site = " + name +
               " axis = \"fsdp\" name = \"d\" " + attributes + " : " + type + " to " + type + "\n";
       waits += "rt.wait %t" + name + "\n";
     }

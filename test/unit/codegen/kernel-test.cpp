@@ -666,10 +666,10 @@ void checkQuantized(int64_t blocks, const std::string &wire) {
 dist.mesh @mesh <[shard "fsdp"=1]>
 dist.unit @u on @mesh["fsdp"] groups = [#group]
 func.func @f(%x: tensor<COUNTxf32>) -> tensor<COUNTxWIRE> {
-  %0 = dist.unit_gather %x @u[0] over "fsdp" quantized : tensor<COUNTxf32> -> tensor<COUNTxWIRE>
+  %0 = dist.unit_gather %x @u[0] over "fsdp" as int8 : tensor<COUNTxf32> -> tensor<COUNTxWIRE>
   return %0 : tensor<COUNTxWIRE>
 })",
-                             {{"COUNT", blocks * dist::kQuantizedBlock}});
+                             {{"COUNT", blocks * dist::blockOf(dist::Encoding::Int8).elements}});
   for (size_t at; (at = text.find("WIRE")) != std::string::npos;)
     text.replace(at, 4, wire);
   auto module = parse(context, text);
