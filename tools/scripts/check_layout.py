@@ -13,6 +13,7 @@
 - Tests are added by shale_test(), which measures them.
 - The page that says how to add a target names every virtual function of Target.
 - The pages that say how to add an op, a pass or an optimizer list no more files than HOWTOS permits.
+- No more files than FACTS permits name one collective, the kinds and roles of axes, an encoding, or the strategies.
 - Each operator that the ONNX importer reads is in a script of test/lib/Frontend/ONNX that imports and runs it, or in a test of
   test/dialects/nn/elementwise, which imports it and runs its op.
 """
@@ -36,6 +37,13 @@ PUBLIC = {"shale/InitAll.h": "passes/", "shale/Plugin.h": "passes/"}
 REGISTRATION = pathlib.PurePosixPath("passes/InitAll.cpp")
 # The most files that a new elementwise op, pass or optimizer may change, tests and generated pages included.
 HOWTOS = {"docs/howto/add-an-op.md": 8, "docs/howto/add-a-pass.md": 5, "docs/howto/add-an-optimizer.md": 8}
+# What names a fact that is decided in one place, and the most files that may do so: those are the files that another one of its kind changes.
+FACTS = {
+    "the all-to-all": (r"\bCollectiveKind::AllToAll\b|\bSHALE_ALL_TO_ALL\b|\bALL_TO_ALL\b|\bAllToAllOp::|\bDist_AllToAllOp\b", 8),
+    "kinds or roles of axes": (r"\bAxisKind::[A-Z]|\bAxisRole::[A-Z]|\bDist_Axis(Kind|Role)\b", 10),
+    "an encoding": (r"\bEncoding::Int8\b|\bSHALE_INT8_BLOCKS\b|\bInt8Blocks\b|\bDist_Encoding :", 12),
+    "strategies": (r"\b(Strategy|Sharding)::(Optimizer|Grad|Full)\b|\bDist_Strategy\b", 6),
+}
 NUMBERS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight"]
 
 
@@ -251,6 +259,15 @@ def check_howtos(files):
             yield f"{page}: the table lists {count} files, and the text does not say '{NUMBERS[count]} files change'"
 
 
+def check_facts(files):
+    """No more files than FACTS permits name a fact."""
+    for what, (pattern, most) in FACTS.items():
+        found = [str(p) for p in files if p.suffix in (".h", ".cpp", ".td", ".def") and p.parts[0] not in ("test", "docs")
+                 and re.search(pattern, (ROOT / p).read_text())]
+        if not 0 < len(found) <= most:
+            yield f"{len(found)} files name {what}, at most {most} may: {', '.join(found)}"
+
+
 def check_target_page():
     """The page about targets names every virtual function of Target."""
     page = (ROOT / "docs/howto/add-a-target.md").read_text()
@@ -261,7 +278,7 @@ def check_target_page():
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_target_page()]
+    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_facts(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
