@@ -1,7 +1,7 @@
 //===- Interfaces.td - Op interfaces used by the passes -------------------===//
 //
-// Passes never list op names; they use these interfaces. An op that implements
-// them works with every pass.
+// What a pass does to an op follows from the interfaces that the op implements. Passes that match a
+// form, such as those that recover ops, name the ops of the form.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_INTERFACES_TD

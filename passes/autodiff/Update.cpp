@@ -88,8 +88,7 @@ void StepBuilder::update(Trained &t, Value enable, Value scale) {
   t.results = builder.create(made)->getResults();
 }
 
-// scale = clip > 0 ? min(1, clip / (norm + 1e-6)) : 1, as PyTorch's clip_grad_norm_.
-// |x| < infinity.
+/// |x| < infinity.
 Value StepBuilder::isFinite(Value scalar) {
   auto type = cast<RankedTensorType>(scalar.getType());
   Value magnitude = nn::AbsOp::create(builder, function.getLoc(), type, scalar);
@@ -116,6 +115,7 @@ void StepBuilder::buildUpdate() {
     norm = binary<nn::DivOp>(norm, count);
   Value clipGradNorm = hypers.lookup(nn::kClipGradNorm.name);
   Value one = constant(1);
+  // factor = clip > 0 ? min(1, clip / (norm + 1e-6)) : 1, as PyTorch's clip_grad_norm_.
   Value ratio = binary<nn::DivOp>(clipGradNorm, binary<nn::AddOp>(norm, constant(1e-6)));
   Value clips = compare(nn::Predicate::GT, clipGradNorm, constant(0));
   Value factor = select(clips, binary<nn::MinOp>(ratio, one), one);

@@ -17,7 +17,7 @@ bool shale::isRepetition(Operation *op) {
 /// Maximum number of ops that are cloned to compute a value again. Without it, a chain of n ops
 /// would get n^2 clones.
 static constexpr size_t kMostRecomputed = 16;
-/// The same for all operands of a concatenation.
+/// Maximum number of ops that are cloned for all operands of a concatenation.
 static constexpr size_t kMostJoined = 64;
 
 namespace {

@@ -32,9 +32,9 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   pm.addPass(createSplitReductionsPass());
   // Shards that are sent as 8-bit integers are quantized by one kernel and read by another.
   pm.addPass(createQuantizeGathersPass());
-  // So are gradients, and what is not sent of them is kept for the next ones.
+  // Gradients that are sent as 8-bit integers, too; what is not sent is kept for the next step.
   pm.addPass(createQuantizeReductionsPass());
-  // These become kernels.
+  // Groups of ops become kernels.
   FusionPassOptions fusion;
   fusion.singletons = options.singletons;
   pm.addPass(createFusionPass(fusion));

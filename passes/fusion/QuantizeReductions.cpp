@@ -167,7 +167,7 @@ struct QuantizeReductionsPass : shale::impl::QuantizeReductionsPassBase<Quantize
       quantize(scatter, std::max<int64_t>(1, terms));
     for (dist::AllGatherOp gather : gathers)
       quantize(gather);
-    // Those of values that no collective sends.
+    // Errors of values that no collective sends.
     SetVector<Value> values;
     getOperation().walk([&](dist::QuantizationErrorOp error) { values.insert(error.getInput()); });
     for (Value value : values)

@@ -99,7 +99,7 @@ private:
   int64_t undivided(const Rule &of, const TensorFactors &tensor, size_t dim) const;
   void describe(const Ending &ending, SplitEnd &end) const;
 
-  /// Those of slices last.
+  /// The ends of values, and those of slices, which come last.
   std::vector<Ending> endings, slices;
 };
 
@@ -131,7 +131,7 @@ int64_t ClassFinder::leading(const Rule &of, const TensorFactors &tensor, size_t
   return of.begin + factor;
 }
 
-/// The same of a value that has a factor as a result, or as a parameter.
+/// Returns the leading factor of a dimension of a value that has it as a result, or as a parameter.
 int64_t ClassFinder::leadingOf(Value value, size_t dim) const {
   if (auto place = places.find(value); place != places.end())
     return sizesOf(candidates[place->second])[dim] % ranks == 0 ? firstDims[place->second] + dim

@@ -166,7 +166,8 @@ Value UnitRewriter::withResidual(Group &group, Value value, dist::EncodingAttr e
 void UnitRewriter::keepResiduals(Group &group) {
   GroupValues &values = valuesOf(group);
   OptimizerUpdateOpInterface update = values.updates.front();
-  // It follows the states, of which there are as many as results after the parameter.
+  // The operand `enable` follows the states, of which there are as many as results after the
+  // parameter.
   Value enable = lookup(update->getOperand(1 + update->getNumResults()));
   if (values.residuals.empty())
     return;

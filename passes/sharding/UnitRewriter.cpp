@@ -373,7 +373,7 @@ LogicalResult UnitRewriter::rewrite(Operation *op) {
     return rewriteReduction(op);
   if (op->hasTrait<OpTrait::IsTerminator>())
     return rewriteReturn(op);
-  // These are built for the flat groups, once their gradients are complete.
+  // Sums and updates are built for flat groups, once the gradients of a group are complete.
   if (isa<GradientAccumulationOpInterface>(op) || absorbed.contains(op))
     return success();
   rewriteOp(op);

@@ -154,7 +154,7 @@ def scalars_of(strategy, shards, replicas, batches, brings=False):
 def gathered_again(text):
     """A planned program in which a gather whose wait follows it runs twice."""
     sites = 1 + max(int(site) for site in re.findall(r" site = (\d+) ", text))
-    return re.sub(rf"(?m)^( *)({VALUE})( = rt\.all_gather .* site = )\d+( .*\n) *rt\.wait \2\n", rf"\g<0>\1%again\g<3>{sites}\4\1rt.wait %again\n", text, count=1)
+    return re.sub(rf"(?m)^( *)({VALUE})( = rt\.collective all_gather .* site = )\d+( .*\n) *rt\.wait \2\n", rf"\g<0>\1%again\g<3>{sites}\4\1rt.wait %again\n", text, count=1)
 
 
 def check_program(case, work, setting, change=None, stubs=None):

@@ -76,7 +76,7 @@ class Plan:
             elif made := re.match(r' *(%\S+) = rt\.shard (%\S+) axis = "(.*?)".* -> memref<(.*)>$', line):
                 buffer, at, _ = values[made.group(2)]
                 values[made.group(1)] = (buffer, at, (made.group(3), bytes_of(made.group(4))))
-            elif made := re.match(r" *(?:(%\S+) = )?rt\.(\w+)(.*)", line):
+            elif made := re.match(r" *(?:(%\S+) = )?rt\.(?:collective )?(\w+)(.*)", line):
                 token, name, rest = made.groups()
                 if name == "return":
                     continue

@@ -107,7 +107,7 @@ namespace {
 
 /// The parameter from which one operation computed a constant.
 struct Inverse {
-  /// Its shape, and its elements if they are not those of the constant.
+  /// The parameter's shape, and its elements if they are not those of the constant.
   std::vector<int64_t> shape;
   std::vector<double> elements = {};
   /// The constant as a function of the parameter; none: in another shape.
