@@ -106,7 +106,7 @@ def Dist_StorageAttr : Dist_Attr<"Storage", "storage"> {
                         OptionalParameter<"::shale::dist::EncodingAttr">:$gather,
                         "::mlir::ArrayAttr":$steps);
   let assemblyFormat = [{
-    `<` $how $use (`rest` `=` $rest^)? (`update` `=` $update^)? (`sums` `=` $sums^)? (`gather` `=` $gather^)? `steps` `=` $steps `>`
+    `<` $how $use (`rest` `=` $rest^)? (`update` `=` $update^)? (`sums` `=` $sums^)? (`gather` `=` `` $gather^)? `steps` `=` $steps `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

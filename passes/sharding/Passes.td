@@ -379,7 +379,8 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
     After:
     ```mlir
     #segment = #dist.segment<@w, offset = 0, shape = [4, 4], factors = #nn.update_factors<decay = 0.0>>
-    #group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#segment]>
+    #group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#segment]
+        storage = <gathered f32 rest = "fsdp" update = "fsdp" sums = "fsdp" steps = [#dist.reduction_step<["fsdp"] scatter>]>>
     module attributes {dist.strategy = #dist.strategy<full>} {
       dist.mesh @mesh <[shard "fsdp"=2]>
       nn.state @w role = param type = tensor<4x4xf32>

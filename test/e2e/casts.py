@@ -68,7 +68,7 @@ def check_program(text, what):
         made = re.match(rf"\s*({VALUE}) = rt\.(buffer|view|shard)\s+(\S+)", line)
         if made:
             makers[made[1]] = (made[2], made[3].rstrip(","))
-        summed = re.search(rf"rt\.(?:all_reduce|reduce_scatter) {VALUE} to ({VALUE})", line)
+        summed = re.search(rf"rt\.collective (?:all_reduce|reduce_scatter) {VALUE} to ({VALUE})", line)
         if summed:
             last[summed[1]] = {"reduce"}
         launch = re.search(r"rt\.launch @(\S+?)\((.*?)\) to \((.*?)\)", line)

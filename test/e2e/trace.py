@@ -103,7 +103,7 @@ def waited_for_at_once(text, starts="all_gather|reduce_scatter|all_reduce"):
         if (wait := re.match(rf" *rt\.wait ({VALUE})$", line)) and wait[1] in started:
             continue
         lines.append(line)
-        if start := re.match(rf"( *)({VALUE}) = rt\.(?:{starts}) ", line):
+        if start := re.match(rf"( *)({VALUE}) = rt\.(?:collective )?(?:{starts}) ", line):
             started.add(start[2])
             lines.append(f"{start[1]}rt.wait {start[2]}\n")
     return "".join(lines)

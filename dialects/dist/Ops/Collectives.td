@@ -29,7 +29,7 @@ def Dist_AllGatherOp : Dist_Op<"all_gather", [Pure, Dist_EncodedMethods,
   let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$input, "::llvm::StringRef":$axis, "int64_t":$dim), [{
     build($_builder, $_state, type, input, axis, dim, EncodingAttr());
   }]>];
-  let assemblyFormat = "$input `over` $axis `dim` `=` custom<Index>($dim) (`as` $encoding^)? attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input `over` $axis `dim` `=` custom<Index>($dim) (`as` `` $encoding^)? attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -54,7 +54,7 @@ def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter", [Pure, Dist_CollectiveMetho
   let builders = [OpBuilder<(ins "::mlir::Type":$type, "Reduction":$reduction, "::mlir::Value":$input, "::llvm::StringRef":$axis, "int64_t":$dim), [{
     build($_builder, $_state, type, reduction, input, axis, dim, EncodingAttr());
   }]>];
-  let assemblyFormat = "`` $reduction $input `over` $axis `dim` `=` custom<Index>($dim) (`as` $encoding^)? attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "`` $reduction $input `over` $axis `dim` `=` custom<Index>($dim) (`as` `` $encoding^)? attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -99,7 +99,7 @@ def Dist_AllToAllOp : Dist_Op<"all_to_all", [Pure, Dist_EncodedMethods]> {
   }]>];
   let assemblyFormat = [{
     $input `over` $axis `split` `=` custom<Index>($split) `concat` `=` custom<Index>($concat)
-    (`as` $encoding^)? attr-dict `:` type($input) `->` type($result)
+    (`as` `` $encoding^)? attr-dict `:` type($input) `->` type($result)
   }];
   let hasVerifier = 1;
   let hasFolder = 1;
@@ -122,7 +122,7 @@ def Dist_QuantizationErrorOp : Dist_Op<"quantization_error", [Pure, AllTypesMatc
   }];
   let arguments = (ins Dist_Tensor:$input, Dist_EncodingAttr:$encoding);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$input `as` $encoding attr-dict `:` type($result)";
+  let assemblyFormat = "$input `as` `` $encoding attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 

@@ -58,7 +58,7 @@ def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_EncodedMethods]> {
   }];
   let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$unit, I64Attr:$group, StrAttr:$axis, OptionalAttr<Dist_EncodingAttr>:$encoding);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis (`as` $encoding^)? attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis (`as` `` $encoding^)? attr-dict `:` type($input) `->` type($result)";
   let extraClassDeclaration = [{
     /// Whether the op gathers words of encoded blocks, not elements.
     bool gathersWords();
