@@ -77,8 +77,9 @@ protected:
                            bool gathers = false) {
     std::string rest =
         std::to_string(site) + " axis = \"" + axis + "\" name = \"b\" : memref<16xf32> to ";
-    return "%" + name + " = rt." + (gathers ? "all_gather %a to %c" : "all_reduce %b to %b") +
-           " site = " + rest + (gathers ? "memref<32xf32>\n" : "memref<16xf32>\n");
+    return "%" + name + " = rt.collective " +
+           (gathers ? "all_gather %a to %c" : "all_reduce %b to %b") + " site = " + rest +
+           (gathers ? "memref<32xf32>\n" : "memref<16xf32>\n");
   }
   /// Returns the seconds that compute waits for each collective, by site.
   static std::vector<double> exposed(const TimedStep &step) {
