@@ -92,10 +92,10 @@ def Dist_ReductionStepAttr : Dist_Attr<"ReductionStep", "reduction_step"> {
 def Dist_StorageAttr : Dist_Attr<"Storage", "storage"> {
   let summary = "What ranks hold of a group, and what they exchange";
   let description = [{
-    Uses read the parameters in the type `use`: as they are stored, from a gather of the unit (sent in the encoding `gather`), or from a whole
-    copy in the wire type. Axes along which a rank holds its slice only: `rest` of the parameters, `update` of
-    the new parameters and the optimizer's state, `sums` of gradients that micro-batches add up. Where one is missing, a rank has all.
-    `steps` sum the gradients, in order.
+    `use` is the type in which the model reads the parameters. It reads them as they are stored (`stored`), from a gather of the unit
+    (`gathered`, sent in the encoding `gather`), or from a whole copy in the wire type (`copied`). `rest`, `update` and `sums` are axes: each rank
+    holds one slice of the stored parameters, of the new parameters and the optimizer's state, and of the accumulated gradients.
+    Without the axis, each rank holds all of it. `steps` are the collectives that sum the gradients, in order.
 
     Example: `#dist.storage<gathered f32 rest = "fsdp" update = "fsdp" sums = "fsdp" steps = [#dist.reduction_step<["fsdp"] scatter>]>`
   }];

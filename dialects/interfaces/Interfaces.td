@@ -1,7 +1,7 @@
 //===- Interfaces.td - Op interfaces used by the passes -------------------===//
 //
-// What a pass does to an op follows from the interfaces that the op implements. Passes that match a
-// form, such as those that recover ops, name the ops of the form.
+// A pass handles an op by the interfaces that the op implements, not by its name. Exception: a pass
+// that recognizes a pattern of several ops, such as a recovery pass, names these ops.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_INTERFACES_TD

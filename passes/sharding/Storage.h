@@ -1,8 +1,8 @@
 //===- Storage.h - How groups of parameters are stored --------------------===//
 //
-// Decides, from a module's strategy and wire types, what each rank holds of a group of parameters
-// and of what belongs to it, how uses read it, and which collectives sum its gradients. The answer
-// is an attribute of the group, which UnitRewriter executes.
+// Decides how each group of parameters is stored: which slices each rank holds, how uses read the
+// parameters, and which collectives sum the gradients. The decision depends on the module's
+// strategy and wire types. It is an attribute of the group, which UnitRewriter executes.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_SHARDING_STORAGE_H
@@ -13,7 +13,7 @@
 namespace shale {
 inline namespace sharding {
 
-/// What a module asks of all groups.
+/// The choices of a module that apply to all groups.
 struct StoragePolicy {
   dist::Strategy strategy = dist::Strategy::None;
   /// The axis over which state is split at rest, a joint one if several axes of the mesh have that

@@ -294,7 +294,7 @@ void UnitRewriter::rewriteOp(Operation *op) {
     return;
   }
   Operation *made = builder.clone(*op, mapping);
-  // What is gathered again for the backward pass is not kept in another form.
+  // A copy of parameters that are gathered again for the backward pass is recomputed, not kept.
   if (units.policy.gathersAgain() && isForward(op) && copiesGathered(made))
     made->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
 }

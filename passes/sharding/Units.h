@@ -21,7 +21,7 @@ inline namespace sharding {
 /// A flat state that replaces the states of a group's parameters.
 struct FlatState {
   nn::StateOp op;
-  mlir::StringAttr axis; ///< each rank holds its slice along this axis at rest; null: all
+  mlir::StringAttr axis; ///< the axis that splits the state at rest; null: each rank has all
   /// The offset of each parameter's state, in the order of the segments. Empty if the state has the
   /// parameters' shape: the offsets are then those of the segments.
   std::vector<int64_t> places = {};

@@ -63,6 +63,8 @@ inline bool sendsAll(int32_t kind) { return traitsOf(kind).sendsAll; }
 inline bool receivesAll(int32_t kind) { return traitsOf(kind).receivesAll; }
 /// Whether elements of all ranks are added.
 inline bool sums(int32_t kind) { return traitsOf(kind).sums; }
+/// Whether operand and result have `count` elements in all.
+inline bool keepsShape(int32_t kind) { return !sendsAll(kind) && !receivesAll(kind); }
 /// Whether the operand is a slice of the result.
 inline bool gathers(int32_t kind) { return receivesAll(kind) && !sendsAll(kind); }
 

@@ -4,9 +4,10 @@
 usage: shards.py --build DIR --case FOLDER
 
 Programs of a mesh with two axes of kind shard follow PyTorch with each strategy, hold and send as many bytes as those of one axis with as many
-ranks, and read their checkpoints.
+ranks, without the process and the metrics, and read their checkpoints.
 """
 import json
+import re
 
 from runner import Case, Deviates, main, run
 
@@ -14,13 +15,16 @@ TWO, ONE = "rows:shard=2,columns:shard=2", "fsdp=4"
 
 
 def planned(case, shard, mesh, flags, report):
-    """The bytes of a rank's state and arena, and those that it sends by kind of collective."""
+    """The rows of the memory plan but those of the process, whose program has more axes, and those that a rank sends of parameters and gradients."""
     said = run([case.bin / "shalec", case.folder / case.model, *case.model_flags(), *case.policy_flags(), "--mesh", mesh, "--shard", shard, *flags,
                 "--plan-only", "--report", f"comm={report}"], "shalec").stdout
     sent = {}
     for one in json.loads(report.read_text()):
         sent[one["kind"]] = sent.get(one["kind"], 0) + one["sent_bytes"]
-    return [line for line in said.splitlines() if line.startswith("peak")], {kind: count for kind, count in sent.items() if kind != "all-reduce"}
+    held = [row for row in re.findall(r"^  (\w+) +(\d+)  (.*)", said, re.M) if row[0] not in ("fixed", "peak")]
+    if not {"parameters", "optimizer", "activations"} <= {name for name, *_ in held}:
+        raise Deviates(f"the plan has {held}")
+    return held, {kind: count for kind, count in sent.items() if kind != "all-reduce"}
 
 
 def check(a, work):

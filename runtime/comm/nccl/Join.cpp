@@ -73,7 +73,7 @@ void NcclCollectives::warmUp(int index) {
     if (site.axis != index)
       continue;
     int64_t bytes = site.sent_bytes / std::max(1, axis.size - 1) /
-                    (sendsAll(site.kind) || receivesAll(site.kind) ? 1 : 2); // of one rank's slice
+                    (keepsShape(site.kind) ? 2 : 1); // of one rank's slice
     Request request{s,
                     static_cast<ShaleCollectiveKind>(site.kind),
                     scratch->data(),
@@ -104,7 +104,7 @@ void NcclCollectives::warmUp(const Axis &axis, const Request &like, int64_t slic
   const Lane &lane = gathers(like.kind) ? axis.gathers : axis.reductions;
   Request request = like;
   int64_t bytes = slice * sizeOf(static_cast<Dtype>(like.type));
-  request.count = sendsAll(like.kind) || receivesAll(like.kind) ? slice : slice * axis.size;
+  request.count = keepsShape(like.kind) ? slice * axis.size : slice;
   if (sumsByProducts(like.kind, like.type)) {
     exchange(axis, lane, request, /*stride=*/0, /*begin=*/0, slice, startOf(halves[1]));
     if (sendsAll(like.kind))
