@@ -224,9 +224,10 @@ static bool isOfLibrary(const NodeProto &node) {
 }
 
 /// Returns the first node that may read another gradient than the file has. None if there is none.
-/// `assumed`: operations that are assumed to be merged with equal ones.
+/// `assumed`: operations that are assumed to be merged with equal ones. `ofLibrary`: whether to
+/// look among operations of the library or among the other ones.
 static const MergedName *findMergedRead(const NodeSet &needed, const Parameters &parameters,
-                                        ArrayRef<std::string> assumed,
+                                        ArrayRef<std::string> assumed, bool ofLibrary,
                                         llvm::function_ref<bool(StringRef)> isVaried) {
   for (const MergedName &merged : parameters.mergedNames) {
     const auto &[node, operand] = merged.read;
@@ -234,7 +235,7 @@ static const MergedName *findMergedRead(const NodeSet &needed, const Parameters 
         parameters.restored.count(merged.read) || !isVaried(node->input(operand)) ||
         llvm::none_of(node->output(), isVaried))
       continue;
-    if (!isOfLibrary(*merged.kept) || !isOfLibrary(*node))
+    if ((isOfLibrary(*merged.kept) && isOfLibrary(*node)) == ofLibrary)
       return &merged;
   }
   return nullptr;
@@ -312,6 +313,10 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
   StopsOfLines restored = stopsOfLines(*context.program);
   std::map<Reason, SmallVector<const NodeProto *>> stops;
   const MergedName *merged = nullptr;
+  auto mergedRead = [&](bool ofLibrary) {
+    return findMergedRead(context.needed, states.parameters, options.assumeMerged, ofLibrary,
+                          isIn(varied));
+  };
   auto find = [&] {
     stops.clear();
     for (const NodeProto &node : context.graph().node())
@@ -320,11 +325,21 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
                 stopAt(node, llvm::any_of(node.output(), isIn(varied)), isAutocast,
                        *context.program, trainedNames, restored, options.assumeDerivative))
           stops[*stop].push_back(&node);
-    merged = findMergedRead(context.needed, states.parameters, options.assumeMerged, isIn(varied));
+    merged = mergedRead(/*ofLibrary=*/false);
     return merged || !stops.empty();
   };
-  if (!find())
+  // A module that a user put into a model of the library leaves no trace if its operations were
+  // merged, so the rule is an assumption, and the user reads it.
+  auto accept = [&] {
+    if (const MergedName *read = mergedRead(/*ofLibrary=*/true))
+      context.note("node {} reads '%{}', which the export merged with node {}, in code of "
+                   "transformers, which detaches neither. If you replaced a module there by one "
+                   "that detaches its operand, export with shale.export",
+                   read->read.first->name(), plain(displayName(read->name)), read->kept->name());
     return success();
+  };
+  if (!find())
+    return accept();
   reached = reachedByGradients(context.body, ends);
   isExact = true;
   find();
@@ -333,7 +348,7 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
                                   {plain(displayName(merged->name)), merged->kept->name(),
                                    plain(displayName(merged->target))}));
   if (stops.empty())
-    return success();
+    return accept();
   const auto &[stop, nodes] = *stops.begin();
   bool ofLoss = llvm::any_of(nodes, [&](const NodeProto *node) {
     return llvm::any_of(node->output(),
