@@ -16,6 +16,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Stages.h"
 #include "passes/annotate/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/codegen/Passes.h"
@@ -46,43 +47,11 @@ void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registerCudaKernels(registry);
 }
 
-/// Registers the pipeline of each stage of a compilation, with default options.
-static void registerStages() {
-  using namespace shale;
-  using mlir::OpPassManager;
-  mlir::PassPipelineRegistration<>("shale-stage-recover", "The stage recover",
-                                   [](OpPassManager &pm) { buildImportPipeline(pm); });
-  mlir::PassPipelineRegistration<>("shale-stage-annotate", "The stage annotate",
-                                   [](OpPassManager &pm) { buildAnnotatePipeline(pm); });
-  mlir::PassPipelineRegistration<>("shale-stage-autodiff", "The stage autodiff",
-                                   [](OpPassManager &pm) { buildAutodiffPipeline(pm); });
-  mlir::PassPipelineRegistration<>("shale-stage-precision", "The stage precision",
-                                   [](OpPassManager &pm) { buildPrecisionPipeline(pm); });
-  mlir::PassPipelineRegistration<>("shale-stage-partition", "The stage partition",
-                                   [](OpPassManager &pm) { buildShardingPipeline(pm); });
-  mlir::PassPipelineRegistration<>("shale-stage-policies", "The stage policies",
-                                   [](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm); });
-  mlir::PassPipelineRegistration<>("shale-stage-memory", "The stage memory",
-                                   [](OpPassManager &pm) { buildMemoryPipeline(pm); });
-  mlir::PassPipelineRegistration<>("shale-stage-fusion", "The stage fusion",
-                                   [](OpPassManager &pm) { buildFusionPipeline(pm); });
-  mlir::PassPipelineRegistration<ScheduleOptions>("shale-stage-schedule", "The stage schedule",
-                                                  buildSchedulePipeline);
-  mlir::PassPipelineRegistration<PlanOptions>("shale-stage-plan", "The stage plan",
-                                              buildPlanPipeline);
-  mlir::PassPipelineRegistration<>("shale-stage-codegen", "The stage codegen",
-                                   [](OpPassManager &pm) {
-                                     pm.addPass(createGenerateKernelsPass());
-                                     pm.addPass(createLowerProgramPass());
-                                   });
-}
-
 void shale::registerAllPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
   registerImportPasses();
-  registerImportPipeline();
   registerAutodiffPasses();
   registerPrecisionPasses();
   registerProgramPasses();

@@ -13,6 +13,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
 #include <optional>
 #include <string>
 #include <vector>
@@ -132,6 +133,11 @@ inline constexpr HyperParameter kNormLimit{"norm_limit", HyperSource::NormLimit}
 /// Hyper-parameter of steps that start before the process knows how the one before them ended
 /// (Target::runsAhead): 0 makes a step change nothing.
 inline constexpr HyperParameter kPreviousEnable{"previous_enable", HyperSource::PreviousEnable};
+
+/// Prints the name: the text of the option of passes.
+inline llvm::raw_ostream &operator<<(llvm::raw_ostream &os, const Optimizer *optimizer) {
+  return os << optimizer->name;
+}
 
 /// Returns the optimizers of all update ops of Ops/Optimizer.td, the default first, the rest by
 /// name.

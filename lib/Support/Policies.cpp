@@ -1,6 +1,7 @@
 //===- Policies.cpp - Values of flags and of passes' options --------------===//
 #include "lib/Support/Policies.h"
 #include "dialects/nn/Optimizers.h"
+#include "lib/Support/ByteSize.h"
 #include "lib/Support/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -124,6 +125,19 @@ std::string shale::textOf(RoundingKind value) { return wordOf(kRoundingKinds, va
 std::string shale::textOf(ProductKind value) { return wordOf(kProductKinds, value).str(); }
 std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value).str(); }
 std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value).str(); }
+std::string shale::parseText(StringRef text, BucketSize &size) {
+  size.bytes = parseByteSize(text);
+  return size.bytes ? "" : ("expects a size such as 25MiB, or 0; got '" + text + "'").str();
+}
+std::string shale::textOf(BucketSize size) { return size.bytes ? byteSizeText(*size.bytes) : ""; }
+std::string shale::parseText(StringRef text, const nn::Optimizer *&optimizer) {
+  const nn::Optimizer *found = nn::findOptimizer(text);
+  if (!found)
+    return ("'" + text + "' is not one of " + nn::listOptimizers(", ")).str();
+  optimizer = found;
+  return "";
+}
+std::string shale::textOf(const nn::Optimizer *optimizer) { return optimizer->name.str(); }
 std::string shale::parseText(StringRef text, SequenceParallel &v) {
   return parseWord(kSequenceParallel, text, v);
 }

@@ -11,9 +11,14 @@
 
 #include "dialects/dist/Dist.h"
 #include "llvm/ADT/StringRef.h"
+#include <optional>
 #include <string>
 
 namespace shale {
+
+namespace nn {
+struct Optimizer;
+}
 
 /// Which state is sliced over ranks. Hybrid is full on a mesh that has a replica axis.
 enum class Sharding { None, Optimizer, Grad, Full, Hybrid };
@@ -47,6 +52,11 @@ struct WireTypes {
 
 /// When a bucket of gradients is reduced: while the next one is made, or before that.
 enum class ReductionOrder { Overlap, Memory };
+
+/// The bytes of gradients that are reduced together; none: the strategy's number.
+struct BucketSize {
+  std::optional<int64_t> bytes;
+};
 
 /// How attention is computed: by the target's library where it can, or by generated kernels.
 enum class AttentionKind { Auto, Generated };
@@ -117,6 +127,7 @@ std::string parseText(llvm::StringRef text, MomentKind &value);
 std::string parseText(llvm::StringRef text, ProductKind &value);
 std::string parseText(llvm::StringRef text, WireTypes &value);
 std::string parseText(llvm::StringRef text, ReductionOrder &value);
+std::string parseText(llvm::StringRef text, BucketSize &value);
 std::string parseText(llvm::StringRef text, AttentionKind &value);
 std::string parseText(llvm::StringRef text, UnitPolicy &value);
 std::string parseText(llvm::StringRef text, RecomputePolicy &value);
@@ -126,6 +137,7 @@ std::string parseText(llvm::StringRef text, TensorPlan &value);
 std::string parseText(llvm::StringRef text, UpdateScales &value);
 std::string parseText(llvm::StringRef text, OptimizerChoices &value);
 std::string parseText(llvm::StringRef text, SequenceParallel &value);
+std::string parseText(llvm::StringRef text, const nn::Optimizer *&value);
 
 std::string textOf(Sharding value);
 std::string textOf(FloatKind value);
@@ -135,6 +147,7 @@ std::string textOf(MomentKind value);
 std::string textOf(ProductKind value);
 std::string textOf(WireTypes value);
 std::string textOf(ReductionOrder value);
+std::string textOf(BucketSize value);
 std::string textOf(AttentionKind value);
 std::string textOf(const UnitPolicy &value);
 std::string textOf(const RecomputePolicy &value);
@@ -144,6 +157,7 @@ std::string textOf(const TensorPlan &value);
 std::string textOf(const UpdateScales &value);
 std::string textOf(const OptimizerChoices &value);
 std::string textOf(SequenceParallel value);
+std::string textOf(const nn::Optimizer *value);
 
 } // namespace shale
 

@@ -6,6 +6,7 @@
 #ifndef SHALE_SUPPORT_POLICYOPTION_H
 #define SHALE_SUPPORT_POLICYOPTION_H
 
+#include "dialects/nn/Optimizers.h"
 #include "lib/Support/MeshSpec.h"
 #include "lib/Support/Policies.h"
 #include "llvm/Support/CommandLine.h"
@@ -43,6 +44,8 @@ SHALE_OPTION_TYPE(::shale::ProductKind)
 SHALE_OPTION_TYPE(::shale::WireTypes)
 SHALE_OPTION_TYPE(::shale::AttentionKind)
 SHALE_OPTION_TYPE(::shale::ReductionOrder)
+SHALE_OPTION_TYPE(::shale::BucketSize)
+SHALE_OPTION_TYPE(const ::shale::nn::Optimizer *)
 SHALE_OPTION_TYPE(::shale::UnitPolicy)
 SHALE_OPTION_TYPE(::shale::RecomputePolicy)
 SHALE_OPTION_TYPE(::shale::OffloadPolicy)

@@ -59,8 +59,8 @@ namespace {
 struct AnnotateMeshPass : impl::AnnotateMeshPassBase<AnnotateMeshPass> {
   using AnnotateMeshPassBase::AnnotateMeshPassBase;
   void runOnOperation() final {
-    if (failed(annotateMesh(getOperation(), mesh, strategy, reshardAfterForward,
-                            syncEveryMicrobatch, keepSingleRank, wire)))
+    if (failed(annotateMesh(getOperation(), mesh, shard, reshardAfterForward, syncEveryMicrobatch,
+                            keepSingleRank, wire)))
       signalPassFailure();
   }
 };

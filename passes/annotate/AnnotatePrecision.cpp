@@ -27,11 +27,11 @@ struct AnnotatePrecisionPass : impl::AnnotatePrecisionPassBase<AnnotatePrecision
   using AnnotatePrecisionPassBase::AnnotatePrecisionPassBase;
   void runOnOperation() final {
     MLIRContext *context = &getContext();
-    Type f32 = Float32Type::get(context), used = typeOf(context, param);
+    Type f32 = Float32Type::get(context), used = typeOf(context, paramDtype);
     auto policy = nn::PrecisionAttr::get(
-        context, used, typeOf(context, reduce), typeOf(context, buffer),
-        master == MasterKind::None ? used : f32,
-        optimizer == MomentKind::BF16 ? Type(BFloat16Type::get(context)) : f32);
+        context, used, typeOf(context, reduceDtype), typeOf(context, bufferDtype),
+        masterDtype == MasterKind::None ? used : f32,
+        optimizerDtype == MomentKind::BF16 ? Type(BFloat16Type::get(context)) : f32);
     if (!policy.isFull())
       getOperation()->setAttr(nn::kPrecisionAttr, policy);
   }

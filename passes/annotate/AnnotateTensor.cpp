@@ -34,7 +34,7 @@ struct AnnotateTensorPass : impl::AnnotateTensorPassBase<AnnotateTensorPass> {
   using AnnotateTensorPassBase::AnnotateTensorPassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    for (const auto &[regex, split] : plan.entries)
+    for (const auto &[regex, split] : tensor.entries)
       if (failed(mark(module, regex, split)))
         return signalPassFailure();
   }

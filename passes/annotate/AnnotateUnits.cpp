@@ -211,7 +211,7 @@ LogicalResult annotateUnits(ModuleOp module, const UnitPolicy &policy) {
 struct AnnotateUnitsPass : impl::AnnotateUnitsPassBase<AnnotateUnitsPass> {
   using AnnotateUnitsPassBase::AnnotateUnitsPassBase;
   void runOnOperation() final {
-    if (failed(annotateUnits(getOperation(), policy)))
+    if (failed(annotateUnits(getOperation(), unit)))
       signalPassFailure();
   }
 };

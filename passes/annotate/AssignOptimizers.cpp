@@ -105,12 +105,9 @@ struct AssignOptimizersPass : impl::AssignOptimizersPassBase<AssignOptimizersPas
   }
 
   LogicalResult assign(ModuleOp module) {
-    const nn::Optimizer *main = nn::findOptimizer(optimizer);
-    if (!main)
-      return module.emitError("unknown optimizer '")
-             << optimizer << "'; expected " << nn::listOptimizers(", ");
+    const nn::Optimizer *main = optimizer;
     if (!main->rest) {
-      if (choices.entries.empty())
+      if (optimizerFor.entries.empty())
         return success();
       return module.emitError("optimizer-for: optimizer '")
              << main->name
@@ -118,7 +115,7 @@ struct AssignOptimizersPass : impl::AssignOptimizersPassBase<AssignOptimizersPas
     }
     const nn::Optimizer &rest = main->rest->optimizer();
     llvm::DenseSet<Operation *> hidden = findHidden(module), chosen;
-    for (const auto &[regex, name] : choices.entries)
+    for (const auto &[regex, name] : optimizerFor.entries)
       if (failed(choose(module, *main, regex, name, hidden, chosen)))
         return failure();
     report(module, *main, rest, hidden);

@@ -15,14 +15,14 @@ namespace {
 struct FreezePass : impl::FreezePassBase<FreezePass> {
   using FreezePassBase::FreezePassBase;
   void runOnOperation() final {
-    auto matched = matchParameters(getOperation(), regex, "freeze");
+    auto matched = matchParameters(getOperation(), freeze, "freeze");
     if (failed(matched))
       return signalPassFailure();
     for (nn::StateOp state : *matched)
       state.setTrainedAttr(BoolAttr::get(&getContext(), false));
     auto states = getOperation().getOps<nn::StateOp>();
     if (llvm::none_of(states, [](nn::StateOp state) { return state.isTrainedParameter(); })) {
-      getOperation().emitError("freeze: '") << regex << "' leaves no parameter to train";
+      getOperation().emitError("freeze: '") << freeze << "' leaves no parameter to train";
       signalPassFailure();
     }
   }

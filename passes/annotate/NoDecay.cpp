@@ -15,7 +15,7 @@ namespace {
 struct NoDecayPass : impl::NoDecayPassBase<NoDecayPass> {
   using NoDecayPassBase::NoDecayPassBase;
   void runOnOperation() final {
-    auto matched = matchParameters(getOperation(), regex, "no-decay");
+    auto matched = matchParameters(getOperation(), noDecay, "no-decay");
     if (failed(matched))
       return signalPassFailure();
     for (nn::StateOp state : *matched) {

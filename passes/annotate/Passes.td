@@ -2,6 +2,7 @@
 #ifndef SHALE_ANNOTATE_PASSES_TD
 #define SHALE_ANNOTATE_PASSES_TD
 
+include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 
 def AnnotateTargetPass : Pass<"shale-annotate-target", "::mlir::ModuleOp"> {
@@ -28,9 +29,7 @@ def AnnotateTargetPass : Pass<"shale-annotate-target", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [
-    Option<"target", "target", "std::string", "\"cpu:native\"", "KIND:ARCHITECTURE">
-  ];
+  let options = FlagsOf<"shale-annotate-target">.options;
 }
 
 def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
@@ -62,14 +61,7 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [
-    Option<"mesh", "mesh", "::shale::MeshSpec", "::shale::MeshSpec()", "axes and sizes, the last varies fastest: replica=2,fsdp=4">,
-    Option<"strategy", "strategy", "::shale::Sharding", "::shale::Sharding::Full", "none, optimizer, grad, full or hybrid (full on a mesh with a replica axis)">,
-    Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">,
-    Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">,
-    Option<"keepSingleRank", "keep-single-rank", "bool", "false", "keep collectives along axes of one rank">,
-    Option<"wire", "wire", "::shale::WireTypes", "::shale::WireTypes()", "none, or a list of gather=int8|bf16|f16, reduce=int8 and tensor=f32: gather parameters in this type, sum gradients as 8-bit integers, sum results of products over tensor axes in f32">
-  ];
+  let options = FlagsOf<"shale-annotate-mesh">.options;
   let dependentDialects = ["::shale::dist::DistDialect"];
 }
 
@@ -92,7 +84,7 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
     A tied parameter belongs to the innermost unit that encloses all its names and
     users. What no unit encloses belongs to `root`.
 
-    Before (with `policy=block`):
+    Before (with `unit=block`):
 
     ```mlir
     nn.state @embed.weight role = param type = tensor<32x8xf32>
@@ -114,9 +106,7 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
     nn.state @layers.1.mlp.weight role = param type = tensor<8x8xf32> {unit = "layers.1"}
     ```
   }];
-  let options = [
-    Option<"policy", "policy", "::shale::UnitPolicy", "::shale::UnitPolicy()", "block, size:N, match:REGEX or class:NAME">
-  ];
+  let options = FlagsOf<"shale-annotate-units">.options;
 }
 
 def AnnotateRangesPass : Pass<"shale-annotate-ranges", "::mlir::ModuleOp"> {
@@ -164,7 +154,7 @@ def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp">
     `master` is f32 or none; with none, parameters are stored in the type in which
     they are used.
 
-    Before (with `param=bf16`):
+    Before (with `param-dtype=bf16`):
 
     ```mlir
     module {
@@ -178,13 +168,7 @@ def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp">
     }
     ```
   }];
-  let options = [
-    Option<"param", "param", "::shale::FloatKind", "::shale::FloatKind::F32", "parameters and activations: f32, bf16 or f16">,
-    Option<"reduce", "reduce", "::shale::FloatKind", "::shale::FloatKind::F32", "sums of gradients over ranks: f32, bf16 or f16">,
-    Option<"buffer", "buffer", "::shale::FloatKind", "::shale::FloatKind::F32", "buffers: f32, bf16 or f16">,
-    Option<"master", "master", "::shale::MasterKind", "::shale::MasterKind::F32", "parameters at rest: f32 or none">,
-    Option<"optimizer", "optimizer", "::shale::MomentKind", "::shale::MomentKind::F32", "state of the optimizer: f32 or bf16">
-  ];
+  let options = FlagsOf<"shale-annotate-precision">.options;
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
@@ -237,7 +221,7 @@ def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
 
     In the example the last parameter is tied, and its second name matches.
 
-    Before (with `regex=embed`):
+    Before (with `freeze=embed`):
 
     ```mlir
     nn.state @embed.position.weight role = param type = tensor<16x8xf32>
@@ -253,7 +237,7 @@ def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
     nn.state @head.weight role = param type = tensor<32x8xf32> {names = ["embed.token.weight"], trained = false}
     ```
   }];
-  let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
+  let options = FlagsOf<"shale-freeze">.options;
 }
 
 def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
@@ -262,7 +246,7 @@ def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
     Sets `decay = 0` on every parameter with a name in which REGEX (POSIX
     extended) matches. A REGEX that matches no parameter is an error.
 
-    Before (with `regex=norm|bias`):
+    Before (with `no-decay=norm|bias`):
 
     ```mlir
     nn.state @layers.0.norm.weight role = param type = tensor<8xf32>
@@ -278,7 +262,7 @@ def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
     nn.state @layers.0.mlp.bias role = param type = tensor<8xf32> {factors = #nn.update_factors<decay = 0.0>}
     ```
   }];
-  let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
+  let options = FlagsOf<"shale-no-decay">.options;
 }
 
 def ScaleUpdatesPass : Pass<"shale-scale-updates", "::mlir::ModuleOp"> {
@@ -320,7 +304,7 @@ def AssignOptimizersPass : Pass<"shale-assign-optimizers", "::mlir::ModuleOp"> {
     matches no parameter, two entries that give a parameter different optimizers, and a parameter of other than two
     dimensions that is to be updated as a matrix are errors. The pass does nothing for other optimizers.
 
-    Before (with `optimizer=muon choices=router=adamw`):
+    Before (with `optimizer=muon optimizer-for=router=adamw`):
 
     ```mlir
     nn.state @layers.0.weight role = param type = tensor<8x8xf32>
@@ -343,10 +327,7 @@ def AssignOptimizersPass : Pass<"shale-assign-optimizers", "::mlir::ModuleOp"> {
     ...
     ```
   }];
-  let options = [
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "the optimizer of the step">,
-    Option<"choices", "choices", "::shale::OptimizerChoices", "::shale::OptimizerChoices()", "REGEX=NAME, separated by commas">
-  ];
+  let options = FlagsOf<"shale-assign-optimizers">.options;
 }
 
 def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
@@ -356,7 +337,7 @@ def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
     extended) of the plan matches. A REGEX that matches no parameter, and a
     parameter that two entries split in different ways, are errors.
 
-    Before (with `plan=q_proj|up=column,o_proj|down=row`):
+    Before (with `tensor=q_proj|up=column,o_proj|down=row`):
 
     ```mlir
     dist.mesh @mesh <[tensor "tp"=2]>
@@ -376,7 +357,7 @@ def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
     nn.state @layers.0.down.weight role = param type = tensor<8x16xf32> {dist.tensor = #dist.tensor_split<row>}
     ```
   }];
-  let options = [Option<"plan", "plan", "::shale::TensorPlan", "::shale::TensorPlan()", "REGEX=column|row|whole, separated by commas">];
+  let options = FlagsOf<"shale-annotate-tensor">.options;
 }
 
 #endif // SHALE_ANNOTATE_PASSES_TD

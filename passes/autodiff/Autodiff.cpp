@@ -20,12 +20,7 @@ struct AutodiffPass : impl::AutodiffPassBase<AutodiffPass> {
   void runOnOperation() override {
     const nn::Optimizer *found = nn::getOptimizer(getOperation());
     if (!found)
-      found = nn::findOptimizer(optimizer);
-    if (!found) {
-      getOperation().emitError("unknown optimizer '")
-          << optimizer << "'; expected " << nn::listOptimizers(", ");
-      return signalPassFailure();
-    }
+      found = optimizer;
     if (failed(buildTrainingStep(getOperation(), *found, accumulate)))
       signalPassFailure();
   }

@@ -2,6 +2,7 @@
 #ifndef SHALE_AUTODIFF_PASSES_TD
 #define SHALE_AUTODIFF_PASSES_TD
 
+include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 
 def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
@@ -165,12 +166,7 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
       ...
     ```
   }];
-  let options = [
-    Option<"optimizer", "optimizer", "std::string", /*default=*/"\"adamw\"",
-           "name of the optimizer">,
-    Option<"accumulate", "accumulate", "int64_t", /*default=*/"1",
-           "micro-batches per step">
-  ];
+  let options = FlagsOf<"shale-autodiff">.options;
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 

@@ -1,14 +1,12 @@
 //===- Pipeline.cpp - From a forward pass to a training step --------------===//
+#include "lib/Options/PassOptions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/autodiff/Passes.h"
 
-void shale::buildAutodiffPipeline(mlir::OpPassManager &manager, const AutodiffOptions &options) {
+void shale::buildAutodiffPipeline(mlir::OpPassManager &manager, const CompileOptions &options) {
   // Build forward, backward and update of one step.
-  AutodiffPassOptions autodiff;
-  autodiff.optimizer = options.optimizer;
-  autodiff.accumulate = options.accumulate;
-  manager.addPass(createAutodiffPass(autodiff));
+  manager.addPass(createAutodiffPass(optionsOf<AutodiffPassOptions>(options)));
   // Merge the constants that gradient rules create.
   manager.addPass(mlir::createCSEPass());
   // Check the contract with the stages that follow.

@@ -2,6 +2,7 @@
 #ifndef SHALE_PASSES_FUSION_TD
 #define SHALE_PASSES_FUSION_TD
 
+include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 include "passes/fusion/QuantizePasses.td"
 
@@ -187,8 +188,7 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [Option<"deterministic", "deterministic", "bool", "true",
-                        "gradients have the same bits in every run">];
+  let options = FlagsOf<"shale-call-attention">.options;
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 

@@ -1,19 +1,18 @@
 //===- Pipeline.cpp - The fusion stage ------------------------------------===//
+#include "lib/Options/PassOptions.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/fusion/Passes.h"
 
 using namespace shale;
 
-void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &options) {
+void shale::buildFusionPipeline(mlir::OpPassManager &pm, const CompileOptions &options,
+                                const FusionPassOptions &fusion) {
   // Shards that are sent in another type than they are stored in are cast first.
   pm.addPass(createConvertGathersPass());
   // Attention of 16-bit floats is a library call on GPUs.
-  if (options.callAttention) {
-    CallAttentionPassOptions attention;
-    attention.deterministic = options.deterministic;
-    pm.addPass(createCallAttentionPass(attention));
-  }
+  if (options.attention == AttentionKind::Auto)
+    pm.addPass(createCallAttentionPass(optionsOf<CallAttentionPassOptions>(options)));
   // Products whose operands are rounded to 8-bit floats become products of these.
   pm.addPass(createQuantizeProductsPass());
   // Layers that read one value share the products of their gradients.
@@ -35,8 +34,6 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   // Gradients that are sent as 8-bit integers, too; what is not sent is kept for the next step.
   pm.addPass(createQuantizeReductionsPass());
   // Groups of ops become kernels.
-  FusionPassOptions fusion;
-  fusion.singletons = options.singletons;
   pm.addPass(createFusionPass(fusion));
   // Ops without a kernel are reported here, before anything is planned.
   pm.addPass(createSplitClustersPass());

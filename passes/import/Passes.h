@@ -7,20 +7,14 @@
 
 namespace shale {
 
+struct CompileOptions;
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/import/Passes.h.inc"
 
-struct ImportPipelineOptions {
-  /// Whether to recover norms, attention, rotary positions and activations (off: `--no-recover`).
-  bool recover = true;
-};
-
 /// Cleans up an imported module and recovers its ops.
-void buildImportPipeline(mlir::OpPassManager &manager, const ImportPipelineOptions &options = {});
-
-/// Registers the pipeline as `shale-import`.
-void registerImportPipeline();
+void buildImportPipeline(mlir::OpPassManager &manager, const CompileOptions &options);
 
 } // namespace shale
 

@@ -1,10 +1,9 @@
 //===- Pipeline.cpp - Order of the import passes --------------------------===//
-#include "mlir/Pass/PassRegistry.h"
+#include "lib/Options/Options.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/import/Passes.h"
 
-void shale::buildImportPipeline(mlir::OpPassManager &manager,
-                                const ImportPipelineOptions &options) {
+void shale::buildImportPipeline(mlir::OpPassManager &manager, const CompileOptions &options) {
   // Merge equal constants and broadcasts, so that patterns match one form.
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
@@ -24,10 +23,4 @@ void shale::buildImportPipeline(mlir::OpPassManager &manager,
   manager.addPass(createSimplifyMovementPass());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-}
-
-void shale::registerImportPipeline() {
-  mlir::PassPipelineRegistration<>(
-      "shale-import", "Clean up an imported model and recover its ops",
-      [](mlir::OpPassManager &manager) { buildImportPipeline(manager); });
 }

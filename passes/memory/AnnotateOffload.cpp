@@ -145,13 +145,13 @@ struct AnnotateOffloadPass : impl::AnnotateOffloadPassBase<AnnotateOffloadPass> 
   using AnnotateOffloadPassBase::AnnotateOffloadPassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    annotateStates(module, kParameters, policy.params);
-    annotateStates(module, kMoments, policy.optimizer);
-    annotateStates(module, kAccumulators, policy.grads);
+    annotateStates(module, kParameters, offload.params);
+    annotateStates(module, kMoments, offload.optimizer);
+    annotateStates(module, kAccumulators, offload.grads);
     for (auto function : module.getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock()) {
-        annotateGradients(function, policy.grads);
-        annotateActivations(function, policy.activations);
+        annotateGradients(function, offload.grads);
+        annotateActivations(function, offload.activations);
       }
   }
 };

@@ -177,7 +177,7 @@ struct AnnotateRecomputePass : impl::AnnotateRecomputePassBase<AnnotateRecompute
   using AnnotateRecomputePassBase::AnnotateRecomputePassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    FailureOr<Choice> choice = choose(module, policy);
+    FailureOr<Choice> choice = choose(module, recompute);
     if (failed(choice))
       return signalPassFailure();
     if (choice->kind == Choice::None)

@@ -331,10 +331,10 @@ namespace {
 struct ChunkLossesPass : impl::ChunkLossesPassBase<ChunkLossesPass> {
   using ChunkLossesPassBase::ChunkLossesPassBase;
   void runOnOperation() final {
-    if (rows.kind == LossChunk::Off)
+    if (lossChunk.kind == LossChunk::Off)
       return;
-    int64_t most = rows.rows;
-    if (rows.kind == LossChunk::Auto) {
+    int64_t most = lossChunk.rows;
+    if (lossChunk.kind == LossChunk::Auto) {
       const Target *target = targetOf(getOperation());
       if (!target)
         return signalPassFailure();
@@ -343,7 +343,7 @@ struct ChunkLossesPass : impl::ChunkLossesPassBase<ChunkLossesPass> {
     SmallVector<RowLossOpInterface> losses;
     getOperation().walk([&](RowLossOpInterface loss) { losses.push_back(loss); });
     for (RowLossOpInterface loss : losses)
-      if (rows.kind == LossChunk::Rows ||
+      if (lossChunk.kind == LossChunk::Rows ||
           nn::elements(loss.getLogits()) >= kSmallLogits / int64_t(sizeof(float)))
         chunk(loss, most);
   }

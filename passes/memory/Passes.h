@@ -9,20 +9,11 @@
 
 namespace shale {
 
+struct CompileOptions;
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/memory/Passes.h.inc"
-
-struct MemoryOptions {
-  /// Policy of `--shale-chunk-losses`.
-  LossChunk lossChunk;
-  /// The most units that are whole or in flight at once.
-  int64_t maxGathersInFlight = 2;
-  /// Policy of `--shale-annotate-recompute`.
-  RecomputePolicy recompute;
-  /// Policy of `--shale-annotate-offload`.
-  OffloadPolicy offload;
-};
 
 /// Checks a policy of `--shale-annotate-recompute` against the modules of a model.
 /// Emits an error and fails if the policy is invalid.
@@ -30,10 +21,10 @@ mlir::LogicalResult checkRecompute(mlir::ModuleOp module, const RecomputePolicy 
 
 /// Appends the passes on modules that annotate ops according to the policies. They fail
 /// only if an option is wrong.
-void buildMemoryPoliciesPipeline(mlir::OpPassManager &manager, const MemoryOptions &options = {});
+void buildMemoryPoliciesPipeline(mlir::OpPassManager &manager, const CompileOptions &options);
 
 /// Appends the passes on modules that carry out the annotations, and the verifier.
-void buildMemoryPipeline(mlir::OpPassManager &manager, const MemoryOptions &options = {});
+void buildMemoryPipeline(mlir::OpPassManager &manager, const CompileOptions &options);
 
 } // namespace shale
 

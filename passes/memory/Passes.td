@@ -2,6 +2,7 @@
 #ifndef SHALE_MEMORY_PASSES_TD
 #define SHALE_MEMORY_PASSES_TD
 
+include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 
 def ChunkLossesPass : Pass<"shale-chunk-losses", "::mlir::ModuleOp"> {
@@ -28,7 +29,7 @@ def ChunkLossesPass : Pass<"shale-chunk-losses", "::mlir::ModuleOp"> {
     have two losses, or if an op on them has no rule, mixes rows, draws random numbers or
     depends on the loss.
 
-    Before (with `rows=2`):
+    Before (with `loss-chunk=2`):
     ```mlir
     func.func @loss(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>) -> tensor<f32> {
       %logits = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
@@ -53,9 +54,7 @@ def ChunkLossesPass : Pass<"shale-chunk-losses", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [
-    Option<"rows", "rows", "::shale::LossChunk", "", "rows of a chunk: a number, auto or off">
-  ];
+  let options = FlagsOf<"shale-chunk-losses">.options;
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::nn::NNDialect"];
 }
 
@@ -84,7 +83,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
 
     The second block reads the result of the first block's `nn.tanh`, so it is kept.
 
-    Before (with `policy=block`):
+    Before (with `recompute=block`):
     ```mlir
     nn.state @h.0.w role = param type = tensor<8xf32>
     nn.state @h.1.w role = param type = tensor<8xf32>
@@ -116,7 +115,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
 
     The matmul needs more than 2 operations per byte.
 
-    Before (with `policy=selective`):
+    Before (with `recompute=selective`):
     ```mlir
     func.func @step(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>) -> tensor<16x16xf32> {
       %a = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
@@ -136,8 +135,7 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
     }
     ```
   }];
-  let options = [Option<"policy", "policy", "::shale::RecomputePolicy", "::shale::RecomputePolicy()",
-                        "none, block[:FRACTION], selective, class:NAME or match:REGEX">];
+  let options = FlagsOf<"shale-annotate-recompute">.options;
   let dependentDialects = ["::shale::mem::MemDialect"];
 }
 
@@ -226,8 +224,7 @@ def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::Modu
     }
     ```
   }];
-  let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-                        "units that may be whole or in flight at once">];
+  let options = FlagsOf<"shale-materialize-recompute">.options;
   let dependentDialects = ["::shale::mem::MemDialect", "::shale::dist::DistDialect"];
 }
 
@@ -250,7 +247,7 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
     Two matmuls run between the last use of `%a` in the forward pass and its use in
     the backward pass.
 
-    Before (with `policy=activations`):
+    Before (with `offload=activations`):
     ```mlir
     func.func @step(%x: tensor<16x16xf32>, %w: tensor<16x16xf32>) -> tensor<16x16xf32> {
       %a = nn.exp %x {nn.phase = #nn.phase<forward>} : tensor<16x16xf32>
@@ -274,7 +271,7 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
     }
     ```
 
-    Before (with `policy=optimizer`):
+    Before (with `offload=optimizer`):
     ```mlir
     #group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 8, segments = []>
     dist.mesh @mesh <[shard "fsdp"=2]>
@@ -298,8 +295,7 @@ def AnnotateOffloadPass : Pass<"shale-annotate-offload", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [Option<"policy", "policy", "::shale::OffloadPolicy", "::shale::OffloadPolicy()",
-                        "none, all, or a list of params, grads, optimizer, activations, each with :FRACTION or without">];
+  let options = FlagsOf<"shale-annotate-offload">.options;
   let dependentDialects = ["::shale::mem::MemDialect"];
 }
 
@@ -368,8 +364,7 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
     }
     ```
   }];
-  let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-                        "units that may be whole or in flight at once">];
+  let options = FlagsOf<"shale-materialize-offload">.options;
   let dependentDialects = ["::shale::mem::MemDialect"];
 }
 
@@ -409,8 +404,7 @@ def VerifyMemoryPass : Pass<"shale-verify-memory", "::mlir::func::FuncOp"> {
     ```
     with "group 0 of unit 'u' is gathered 2 times in @step, expected 1".
   }];
-  let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-                        "units that may be whole or in flight at once">];
+  let options = FlagsOf<"shale-verify-memory">.options;
 }
 
 #endif // SHALE_MEMORY_PASSES_TD

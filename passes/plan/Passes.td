@@ -2,6 +2,7 @@
 #ifndef SHALE_PLAN_PASSES_TD
 #define SHALE_PLAN_PASSES_TD
 
+include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 
 def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
@@ -58,11 +59,7 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [
-    Option<"threads", "threads", "int64_t", "1", "Threads per rank assumed by the memory plan">,
-    Option<"allowTf32", "allow-tf32", "bool", "false", "Products of f32 may round their operands to TF32">,
-    Option<"fastMath", "fast-math", "bool", "false", "Kernels of GPUs may approximate exp, tanh and divisions">
-  ];
+  let options = FlagsOf<"shale-plan">.options;
   let dependentDialects = ["::shale::rt::RTDialect", "::shale::nn::NNDialect"];
 }
 

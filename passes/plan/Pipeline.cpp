@@ -1,4 +1,5 @@
 //===- Pipeline.cpp - The plan stage --------------------------------------===//
+#include "lib/Options/PassOptions.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/plan/Passes.h"
 
@@ -9,12 +10,10 @@ namespace shale::plan_passes {
 #include "passes/plan/Passes.h.inc"
 } // namespace shale::plan_passes
 
-void shale::buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options) {
+void shale::buildPlanPipeline(mlir::OpPassManager &pm, const CompileOptions &options) {
   // Values become buffers, ops become calls.
-  PlanPassOptions plan;
-  plan.threads = options.threads;
-  plan.allowTf32 = options.allowTf32;
-  plan.fastMath = options.fastMath;
+  auto plan = optionsOf<PlanPassOptions>(options);
+  plan.threads = options.threadsPerRank();
   pm.addPass(createPlanPass(plan));
   pm.addPass(createVerifyPlanPass());
   pm.addPass(createVerifyStreamsPass());

@@ -115,8 +115,8 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (threads < 1 || threads > 65536) {
-      module.emitError("threads must be 1 to 65536; got ") << threads.getValue();
+    if (threads < 0 || threads > 65536) {
+      module.emitError("threads must be 0 to 65536; got ") << threads.getValue();
       return signalPassFailure();
     }
     const Target *target = targetOf(module);
@@ -148,7 +148,7 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       note(rt::kHostStateBytesAttr, stateBytes->host);
       note(rt::kHostArenaBytesAttr, arenaBytes.host);
     }
-    module->setAttr(rt::kThreadsAttr, builder.getI64IntegerAttr(threads));
+    module->setAttr(rt::kThreadsAttr, builder.getI64IntegerAttr(std::max<int64_t>(threads, 1)));
     if (allowTf32)
       module->setAttr(rt::kAllowTf32Attr, builder.getUnitAttr());
     if (fastMath)

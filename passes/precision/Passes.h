@@ -2,7 +2,6 @@
 #ifndef SHALE_PASSES_PRECISION_PASSES_H
 #define SHALE_PASSES_PRECISION_PASSES_H
 
-#include "lib/Support/Policies.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -12,14 +11,14 @@ class ModuleOp;
 
 namespace shale {
 
+struct CompileOptions;
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/precision/Passes.h.inc"
 
-/// Converts a training step in f32 to the types of its policy, `nn.precision`,
-/// and verifies them. `rounding` is that of new parameters that are kept in bf16.
-void buildPrecisionPipeline(mlir::OpPassManager &manager,
-                            RoundingKind rounding = RoundingKind::Nearest);
+/// Converts a training step in f32 to the types of its policy, `nn.precision`, and verifies them.
+void buildPrecisionPipeline(mlir::OpPassManager &manager, const CompileOptions &options);
 
 } // namespace shale
 

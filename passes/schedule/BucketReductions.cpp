@@ -319,13 +319,9 @@ namespace {
 struct BucketReductionsPass : public shale::impl::BucketReductionsPassBase<BucketReductionsPass> {
   using Base::Base;
   void runOnOperation() override {
-    if (bucketSize < 0) {
-      getOperation().emitError("bucket-size must be at least 0; got ") << bucketSize.getValue();
-      return signalPassFailure();
-    }
     bool atEnd = dist::reducesAtEnd(dist::getStrategy(getOperation()));
     if (failed(forEachBody(getOperation(), [&](Block &block) {
-          bucketReductions(block, bucketSize, atEnd,
+          bucketReductions(block, bucketSize.bytes.value_or(0), atEnd,
                            /*oneAtATime=*/order == ReductionOrder::Memory);
         })))
       signalPassFailure();

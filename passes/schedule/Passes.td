@@ -2,6 +2,7 @@
 #ifndef SHALE_SCHEDULE_PASSES_TD
 #define SHALE_SCHEDULE_PASSES_TD
 
+include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 
 def SplitCollectivesPass : Pass<"shale-split-collectives", "::mlir::ModuleOp"> {
@@ -141,11 +142,7 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
     ...
     ```
   }];
-  let options = [
-    Option<"bucketSize", "bucket-size", "int64_t", "0", "Bytes of gradients reduced together; 0: those of a unit">,
-    Option<"order", "order", "::shale::ReductionOrder", "::shale::ReductionOrder::Overlap",
-           "overlap: a bucket is reduced while the next one is made; memory: before that">
-  ];
+  let options = FlagsOf<"shale-bucket-reductions">.options;
 }
 
 def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
@@ -203,11 +200,7 @@ def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
     ...
     ```
   }];
-  let options = [
-    Option<"prefetch", "prefetch", "int64_t", "1", "Units gathered ahead of use">,
-    Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-           "Units that may be whole or in flight at once, prefetched ones included">
-  ];
+  let options = FlagsOf<"shale-prefetch-gathers">.options;
 }
 
 def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp"> {
@@ -257,10 +250,7 @@ def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp">
     }
     ```
   }];
-  let options = [
-    Option<"prefetch", "prefetch", "int64_t", "1", "0: copies start at their use">,
-    Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2", "Units that may be whole or in flight at once">
-  ];
+  let options = FlagsOf<"shale-schedule-transfers">.options;
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect"];
 }
 
@@ -284,9 +274,7 @@ def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {
 
     with "is not scheduled: it must be inside a dist.start".
   }];
-  let options = [
-    Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2", "Units that may be whole or in flight at once">
-  ];
+  let options = FlagsOf<"shale-verify-scheduled">.options;
 }
 
 #endif // SHALE_SCHEDULE_PASSES_TD

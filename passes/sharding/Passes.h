@@ -3,6 +3,7 @@
 #define SHALE_PASSES_SHARDING_PASSES_H
 
 #include "lib/Support/Policies.h"
+#include "lib/Support/PolicyOption.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -12,21 +13,18 @@ class ModuleOp;
 
 namespace shale {
 
+struct CompileOptions;
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/sharding/Passes.h.inc"
-
-struct ShardingOptions {
-  SequenceParallel sequenceParallel = SequenceParallel::Off;
-  bool tensorAxes = false; ///< whether the mesh has a tensor axis of two or more ranks
-};
 
 /// Makes parameters that tensor axes can split, of the forward function, on a mesh with such an
 /// axis. After all passes that match names of parameters, and after the ranges of inputs are known.
 void buildDivisionPipeline(mlir::OpPassManager &manager);
 
 /// Converts an annotated training step to the program of one rank.
-void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options = {});
+void buildShardingPipeline(mlir::OpPassManager &manager, const CompileOptions &options);
 
 } // namespace shale
 

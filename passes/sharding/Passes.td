@@ -2,6 +2,7 @@
 #ifndef SHALE_SHARDING_PASSES_TD
 #define SHALE_SHARDING_PASSES_TD
 
+include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 
 include "passes/sharding/DivisionPasses.td"
@@ -164,7 +165,7 @@ def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
 
     Inserts `dist.constrain`s only. Rows are examples, if a data rank has a multiple of N of them;
     else the positions of each example, if their number is a multiple of N; otherwise
-    nothing changes, and a warning has the bytes that this costs; with `required`, that is an error.
+    nothing changes, and a warning has the bytes that this costs; with `sequence-parallel=true`, that is an error.
 
     Requires: shardings. Ensures: none on ops; those of arguments stay.
 
@@ -198,7 +199,7 @@ def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::shale::dist::DistDialect"];
-  let options = [Option<"required", "required", "bool", "false", "fail if no rows can be split">];
+  let options = FlagsOf<"shale-split-sequence">.options;
 }
 
 def VerifyShardedPass : Pass<"shale-verify-sharded", "::mlir::ModuleOp"> {

@@ -1,4 +1,5 @@
 //===- Pipeline.cpp - The sharding stage ----------------------------------===//
+#include "lib/Options/PassOptions.h"
 #include "passes/sharding/Passes.h"
 
 namespace shale {
@@ -13,16 +14,17 @@ void buildDivisionPipeline(mlir::OpPassManager &manager) {
 }
 
 // No canonicalization or CSE may run between these passes: folding drops annotations.
-void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options) {
+void buildShardingPipeline(mlir::OpPassManager &manager, const CompileOptions &options) {
   // Results of products, which tensor axes may make partial, are added before other terms.
   manager.addPass(createGroupSumsPass());
   // Lay out parameters over tensor axes, as the user's plan says.
   manager.addPass(createPlanShardingPass());
   // Split rows between products: from the layouts that follow from those of parameters.
-  if (options.sequenceParallel != SequenceParallel::Off && options.tensorAxes)
+  if (options.sequenceParallel != SequenceParallel::Off &&
+      options.mesh.ranksThat(dist::splitsValues) > 1)
     manager.addPass(createPropagatePass({/*quiet=*/true}));
   if (options.sequenceParallel != SequenceParallel::Off)
-    manager.addPass(createSplitSequencePass({options.sequenceParallel == SequenceParallel::On}));
+    manager.addPass(createSplitSequencePass(optionsOf<SplitSequencePassOptions>(options)));
   // Assign a layout to every value...
   manager.addPass(createPropagatePass());
   // ... in which its op can compute it.

@@ -313,7 +313,7 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
         return signalPassFailure();
       sums += splitter.sums;
     }
-    if (sums == 0 && required) {
+    if (sums == 0 && sequenceParallel == SequenceParallel::On) {
       int64_t ranks = mesh.getRanksThat(dist::splitsValues);
       module.emitError("sequence-parallel: the ")
           << ranks << " ranks of axis '" << llvm::join(axes, dist::kJoin)

@@ -48,7 +48,7 @@ def check(a, work):
         count, *_ = mutate(case, files["memory"], "--as=f64")
         total["partitioned"] += count
         scheduled = work / f"{number}-scheduled.mlir"
-        run([case.bin / "shale-opt", files["fusion"], "--shale-schedule", "-o", scheduled], "shale-opt")
+        run([case.bin / "shale-opt", files["fusion"], "--shale-stage-schedule", "-o", scheduled], "shale-opt")
         total["scheduled"] += mutate(case, scheduled, "--as=f64")[0]
         planned, copies, waits = mutate(case, files["plan"], "--exact")
         if planned != count or waits != planned + copies or (copies > 0) != (flags == offloaded):

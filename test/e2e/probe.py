@@ -125,7 +125,7 @@ class Probe:
     def interpreted(self, path):
         forward, step, out = self.folder / "forward.mlir", self.folder / "step.mlir", self.folder / "interpreted.safetensors"
         forward.write_text(command([self.bin / "shale-translate", "--import-onnx", path], "import"))
-        command([self.bin / "shale-opt", forward, "--shale-import", "--shale-autodiff=optimizer=sgd", "-o", step], "autodiff")
+        command([self.bin / "shale-opt", forward, "--shale-stage-recover", "--shale-autodiff=optimizer=sgd", "-o", step], "autodiff")
         command([self.bin / "shale-run", step, "--steps=1", "--lr=1", f"--batches={self.folder}/batches.safetensors", f"--out={out}"], "interpreter")
         return out
 

@@ -1,9 +1,9 @@
 // Fuzzes shalec's command line: one word per line. What parses is checked, printed and parsed
 // again.
-#include "tools/driver/Flags.h"
+#include "lib/Options/Flags.h"
 #include "lib/Target/Target.h"
+#include "passes/Stages.h"
 #include "test/fuzz/Context.h"
-#include "tools/driver/Pipeline.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace shale;

@@ -6,8 +6,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/Stages.h"
 #include "test/fuzz/Context.h"
-#include "tools/driver/Pipeline.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/xxhash.h"
 

@@ -13,6 +13,19 @@ function(shale_tablegen td out)
   add_dependencies(Shale ${id})
 endfunction()
 
+# shale_own_tablegen(TARGET TD OUT ARG...): runs shale-tblgen on TD of this folder; TARGET is built after it.
+function(shale_own_tablegen target td out)
+  add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${out}
+    COMMAND shale-tblgen ${ARGN} -I ${MLIR_INCLUDE_DIRS} -I ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${td}
+      -d ${CMAKE_CURRENT_BINARY_DIR}/${out}.d -o ${CMAKE_CURRENT_BINARY_DIR}/${out}
+    DEPENDS shale-tblgen ${CMAKE_CURRENT_SOURCE_DIR}/${td}
+    DEPFILE ${CMAKE_CURRENT_BINARY_DIR}/${out}.d)
+  string(REPLACE "${CMAKE_BINARY_DIR}/" "" id "${CMAKE_CURRENT_BINARY_DIR}/${out}")
+  string(MAKE_C_IDENTIFIER "tblgen-${id}" id)
+  add_custom_target(${id} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${out})
+  add_dependencies(${target} ${id})
+endfunction()
+
 # shale_sources(FILE...): adds this folder's files to libShale.so.
 function(shale_sources)
   foreach(file ${ARGN})

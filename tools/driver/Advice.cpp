@@ -204,7 +204,7 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
   if (!plan.options.advice)
     return;
   std::vector<Plan> others = neighbours(planner, plan);
-  MemoryLimit limit = limitOf(plan.options);
+  MemoryLimit limit = plan.options.limit();
   llvm::erase_if(others, [&](const Plan &other) { return !other.fits(limit); });
   std::vector<const Plan *> shown = chooseChanges(plan, others);
   if (shown.empty()) {
@@ -356,7 +356,7 @@ void shale::printComparison(Planner &planner, const CompileOptions &options, raw
   std::vector<std::vector<std::string>> rows = {
       {"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
   const Plan *base = nullptr;
-  MemoryLimit limit = limitOf(options);
+  MemoryLimit limit = options.limit();
   std::vector<PlanOrError> plans = planner.planAll(variants);
   for (auto [variant, made] : llvm::zip(variants, plans)) {
     std::string flags;

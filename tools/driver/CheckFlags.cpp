@@ -8,8 +8,8 @@
 #include "lib/Support/ByteSize.h"
 #include "lib/Target/Target.h"
 #include "shale/Runtime.h"
+#include "tools/driver/CommandLine.h"
 #include "tools/driver/Messages.h"
-#include "tools/driver/Options.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -33,8 +33,10 @@ static void explainFlags(const CompileOptions &o) {
     note("--optimizer muon decays weights by default, as PyTorch's: --weight-decay 0.1 and "
          "--adamw-weight-decay 0.01 of the program");
   llvm::StringRef size = o.typedText("bucket-size");
-  if (o.bucketSize.value_or(0) > 0 && size.find_first_not_of("0123456789") == llvm::StringRef::npos)
-    note("--bucket-size " + size + " is in bytes, not in elements: " + formatBytes(*o.bucketSize));
+  if (o.bucketSize.bytes.value_or(0) > 0 &&
+      size.find_first_not_of("0123456789") == llvm::StringRef::npos)
+    note("--bucket-size " + size +
+         " is in bytes, not in elements: " + formatBytes(*o.bucketSize.bytes));
 }
 
 /// Returns why parameters cannot be gathered as 16-bit floats; an empty string if they can.

@@ -13,17 +13,18 @@
 #include "lib/Target/Target.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
+#include "passes/Stages.h"
 #include "passes/memory/Passes.h"
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
 #include "shale/Runtime.h"
+#include "tools/driver/CommandLine.h"
 #include "tools/driver/Dumps.h"
 #include "tools/driver/FollowFile.h"
 #include "tools/driver/Interrupt.h"
 #include "tools/driver/KernelReports.h"
 #include "tools/driver/Messages.h"
 #include "tools/driver/Outputs.h"
-#include "tools/driver/Pipeline.h"
 #include "tools/driver/PlanFirst.h"
 #include "tools/driver/Planner.h"
 #include "tools/driver/SavePasses.h"
@@ -142,8 +143,8 @@ private:
     }
     if (!options.inserted.empty()) {
       registerAllPasses();
-      if (int code = checkInsertedPasses(options))
-        return code;
+      if (std::string wrong = checkInsertedPasses(options); !wrong.empty())
+        return usageError("--insert-pass: " + wrong);
     }
     std::string wrong;
     target = findTarget(options.target, wrong);
@@ -363,7 +364,7 @@ private:
       }
     if (name.empty())
       return SHALE_EXIT_OK;
-    MemoryLimit limit = limitOf(options);
+    MemoryLimit limit = options.limit();
     if (!limit.any())
       return usageError("--dim " + name + "=max needs --memory-limit");
     int64_t ranks = options.mesh.dataRanks();

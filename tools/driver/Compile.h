@@ -2,7 +2,7 @@
 #ifndef SHALE_DRIVER_COMPILE_H
 #define SHALE_DRIVER_COMPILE_H
 
-#include "tools/driver/Options.h"
+#include "lib/Options/Options.h"
 
 namespace shale {
 

@@ -10,6 +10,7 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Parser/Parser.h"
 #include "shale/Runtime.h"
+#include "tools/driver/CommandLine.h"
 #include "tools/driver/Knobs.h"
 #include "tools/driver/Outputs.h"
 #include "llvm/ADT/StringExtras.h"

@@ -8,9 +8,9 @@
 #ifndef SHALE_DRIVER_DUMPS_H
 #define SHALE_DRIVER_DUMPS_H
 
+#include "lib/Options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "tools/driver/Options.h"
 
 namespace shale {
 

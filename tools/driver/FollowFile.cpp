@@ -2,9 +2,9 @@
 #include "tools/driver/FollowFile.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Optimizers.h"
+#include "lib/Options/Flags.h"
 #include "lib/Target/Target.h"
 #include "shale/Runtime.h"
-#include "tools/driver/Flags.h"
 #include "tools/driver/Messages.h"
 #include "llvm/Support/raw_ostream.h"
 

@@ -2,8 +2,8 @@
 #ifndef SHALE_DRIVER_FOLLOWFILE_H
 #define SHALE_DRIVER_FOLLOWFILE_H
 
+#include "lib/Options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "tools/driver/Options.h"
 
 namespace shale {
 

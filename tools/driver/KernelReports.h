@@ -2,8 +2,8 @@
 #ifndef SHALE_DRIVER_KERNELREPORTS_H
 #define SHALE_DRIVER_KERNELREPORTS_H
 
+#include "lib/Options/Options.h"
 #include "mlir/Pass/PassManager.h"
-#include "tools/driver/Options.h"
 
 namespace shale {
 

@@ -15,11 +15,6 @@ bool Plan::fits(const MemoryLimit &limit) const {
          (!limit.sum || device() + host() <= *limit.sum);
 }
 
-MemoryLimit shale::limitOf(const CompileOptions &options) {
-  return options.memoryLimit.on(options.machine->oneMemory ||
-                                !(options.planOnly || !options.why.empty()));
-}
-
 /// Removes the re-gather mark that partition sets on units, so that gathered units are kept.
 static void keepGathered(ModuleOp module) {
   module.walk([](dist::UnitGatherOp gather) { gather->removeAttr(mem::kRecomputeAttr); });

@@ -12,7 +12,7 @@
 #include "lib/Analysis/TimeModel.h"
 #include "lib/Support/ByteSize.h"
 #include "mlir/IR/OwningOpRef.h"
-#include "tools/driver/Pipeline.h"
+#include "passes/Stages.h"
 
 namespace shale {
 
@@ -52,11 +52,6 @@ std::string fusedKey(const CompileOptions &options);
 /// The second half of planning: schedules ops and assigns buffer offsets. Takes the module.
 mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused,
                                 const CompileOptions &options, bool verify = true);
-
-/// Returns the value of --memory-limit; no limit if it is missing. An emitted
-/// program runs on this target, where device and host memory are the same RAM; a plan is for
-/// the machine that --machine names.
-MemoryLimit limitOf(const CompileOptions &options);
 
 } // namespace shale
 

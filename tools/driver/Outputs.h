@@ -2,8 +2,8 @@
 #ifndef SHALE_DRIVER_OUTPUTS_H
 #define SHALE_DRIVER_OUTPUTS_H
 
+#include "lib/Options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "tools/driver/Options.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"
 

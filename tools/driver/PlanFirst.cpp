@@ -56,7 +56,7 @@ static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best,
 
 /// Chooses the flags that were not typed. Returns an exit code.
 static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location loc) {
-  MemoryLimit limit = limitOf(options);
+  MemoryLimit limit = options.limit();
   if (failed(planner.plan(options))) // reports errors in the flags
     return planner.exitCode;
   std::vector<Plan> plans = planner.search(options);

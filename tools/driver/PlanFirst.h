@@ -3,8 +3,8 @@
 #define SHALE_DRIVER_PLANFIRST_H
 
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "tools/driver/Options.h"
 
 namespace shale {
 

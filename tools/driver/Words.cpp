@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Words.h"
 #include "dialects/nn/Optimizers.h"
+#include "lib/Options/Flags.h"
 #include "runtime/program/flags/ForeignWords.h"
-#include "tools/driver/Flags.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace shale;

@@ -12,8 +12,8 @@
 - Each constraint of an op has a negative test.
 - Tests are added by shale_test(), which measures them.
 - The page that says how to add a target names every virtual function of Target.
-- The pages that say how to add an op, a pass or an optimizer list no more files than HOWTOS permits.
-- No more files than FACTS permits name one collective, the kinds and roles of axes, an encoding, or the strategies.
+- The pages that say how to add an op, an option, a pass or an optimizer list no more files than HOWTOS permits.
+- No more files than FACTS permits name one collective, the kinds and roles of axes, an encoding, a flag, or the strategies.
 - Each operator that the ONNX importer reads is in a script of test/lib/Frontend/ONNX that imports and runs it, or in a test of
   test/dialects/nn/elementwise, which imports it and runs its op.
 """
@@ -36,12 +36,13 @@ PUBLIC = {"shale/InitAll.h": "passes/", "shale/Plugin.h": "passes/"}
 # The file that registers all targets, and so includes their headers.
 REGISTRATION = pathlib.PurePosixPath("passes/InitAll.cpp")
 # The most files that a new elementwise op, pass or optimizer may change, tests and generated pages included.
-HOWTOS = {"docs/howto/add-an-op.md": 8, "docs/howto/add-a-pass.md": 5, "docs/howto/add-an-optimizer.md": 8}
+HOWTOS = {"docs/howto/add-an-op.md": 8, "docs/howto/add-an-option.md": 2, "docs/howto/add-a-pass.md": 5, "docs/howto/add-an-optimizer.md": 8}
 # What names a fact that is decided in one place, and the most files that may do so: those are the files that another one of its kind changes.
 FACTS = {
     "the all-to-all": (r"\bCollectiveKind::AllToAll\b|\bSHALE_ALL_TO_ALL\b|\bALL_TO_ALL\b|\bAllToAllOp::|\bDist_AllToAllOp\b", 8),
     "kinds or roles of axes": (r"\bAxisKind::[A-Z]|\bAxisRole::[A-Z]|\bDist_Axis(Kind|Role)\b", 10),
     "an encoding": (r"\bEncoding::Int8\b|\bSHALE_INT8_BLOCKS\b|\bInt8Blocks\b|\bDist_Encoding :", 12),
+    "a flag": (r"\bbufferDtype\b", 2),
     "strategies": (r"\b(Strategy|Sharding)::(Optimizer|Grad|Full)\b|\bDist_Strategy\b", 6),
 }
 NUMBERS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight"]

@@ -1,6 +1,6 @@
 //===- shalec.cpp - The compiler ------------------------------------------===//
+#include "tools/driver/CommandLine.h"
 #include "tools/driver/Compile.h"
-#include "tools/driver/Options.h"
 
 int main(int argc, char **argv) {
   shale::ParsedOptions parsed = shale::parseOptions(argc, argv);

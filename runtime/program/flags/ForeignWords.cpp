@@ -15,7 +15,6 @@ namespace {
 // NAMES SHALEC TRAIN WHY, where WHY is empty or begins with n (not needed) or m (missing).
 constexpr const char *rows[] = {
 #define FRAMEWORK(name)
-#define SHALEC_FLAGS(names)
 #define TRAIN_FLAGS(names)
 #define VALUE(flags, values, ours)
 #define NOVALUE(flags, values, why)
@@ -38,23 +37,17 @@ constexpr const char *values[] = {
 #define VALUE(flags, values, ours) flags "\0" values "\0" ours "\0",
 #define NOVALUE(flags, values, why) flags "\0" values "\0\0" why,
 #include "runtime/program/flags/ForeignWords.def"
-#undef SHALEC_FLAGS
 #undef TRAIN_FLAGS
 #undef VALUE
 #undef NOVALUE
 };
 
 constexpr const char *shalecFlags =
-#define VALUE(flags, values, ours)
-#define NOVALUE(flags, values, why)
-#define SHALEC_FLAGS(names) names
-#define TRAIN_FLAGS(names)
-#include "runtime/program/flags/ForeignWords.def"
-#undef SHALEC_FLAGS
-#undef TRAIN_FLAGS
+#include "runtime/ShalecFlags.inc" // from lib/Options/Options.td
     ;
 constexpr const char *trainFlags =
-#define SHALEC_FLAGS(names)
+#define VALUE(flags, values, ours)
+#define NOVALUE(flags, values, why)
 #define TRAIN_FLAGS(names) names
 #include "runtime/program/flags/ForeignWords.def"
     ;

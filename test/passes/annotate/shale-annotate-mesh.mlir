@@ -1,13 +1,13 @@
-// RUN: shale-opt %s "--shale-annotate-mesh=mesh=replica=2,fsdp=4 strategy=hybrid" | FileCheck %s
-// RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=4 strategy=full reshard-after-forward=false" | FileCheck %s --check-prefix=KEEP
-// RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=1 strategy=full keep-single-rank=true" | FileCheck %s --check-prefix=ONE
-// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=4 strategy=hybrid" 2>&1 | FileCheck %s --check-prefix=HYBRID
+// RUN: shale-opt %s "--shale-annotate-mesh=mesh=replica=2,fsdp=4 shard=hybrid" | FileCheck %s
+// RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=4 shard=full reshard-after-forward=false" | FileCheck %s --check-prefix=KEEP
+// RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=1 shard=full keep-single-rank-collectives=true" | FileCheck %s --check-prefix=ONE
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=4 shard=hybrid" 2>&1 | FileCheck %s --check-prefix=HYBRID
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=0" 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=1048576,tp=1048576" 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2,fsdp=2" 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=dp=2 strategy=none" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2 strategy=zero3" 2>&1 | FileCheck %s --check-prefix=STRATEGY
-// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=replica=2 strategy=grad" 2>&1 | FileCheck %s --check-prefix=AXIS
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=dp=2 shard=none" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2 shard=zero3" 2>&1 | FileCheck %s --check-prefix=STRATEGY
+// RUN: not shale-opt %s "--shale-annotate-mesh=mesh=replica=2 shard=grad" 2>&1 | FileCheck %s --check-prefix=AXIS
 // RUN: shale-opt %s "--shale-annotate-mesh=mesh=hosts:replica=2,gpus:shard=4,rest:tensor=1" | FileCheck %s --check-prefix=NAMES
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=gpus:zero=2" 2>&1 | FileCheck %s --check-prefix=KIND
 // RUN: not shale-opt %s "--shale-annotate-mesh=mesh=gpus:=2" 2>&1 | FileCheck %s --check-prefix=KINDLESS
@@ -26,7 +26,7 @@
 // SIZE: is not of the form axis=size,axis=size
 // TWICE: has two axes 'fsdp'
 // UNKNOWN: mesh 'dp=2' has an axis 'dp' of unknown kind: use the names replica and fsdp, or write dp:shard=2 or dp:replica=2
-// STRATEGY: for the --strategy option: 'zero3' is not one of none, optimizer, grad, full, hybrid
+// STRATEGY: for the --shard option: 'zero3' is not one of none, optimizer, grad, full, hybrid
 // AXIS: strategy 'grad' needs a mesh with a shard axis, for example fsdp=4, not 'replica=2'
 module {
 }

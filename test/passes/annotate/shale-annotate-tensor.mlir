@@ -1,11 +1,11 @@
-// RUN: shale-opt %s --shale-annotate-tensor='plan=q_proj|up=column,(o|down)_{1,2}proj=row,q_proj.b=column' | FileCheck %s
-// RUN: not shale-opt %s --shale-annotate-tensor='plan=q_prog=column' 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: not shale-opt %s --shale-annotate-tensor='plan=(=column' 2>&1 | FileCheck %s --check-prefix=BAD
-// RUN: not shale-opt %s --shale-annotate-tensor='plan=up=column,u=row' 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: not shale-opt %s --shale-annotate-tensor='plan=up=columns' 2>&1 | FileCheck %s --check-prefix=WORD
-// RUN: not shale-opt %s --shale-annotate-tensor='plan=up' 2>&1 | FileCheck %s --check-prefix=WORD
-// RUN: not shale-opt %s --shale-annotate-tensor='plan==row' 2>&1 | FileCheck %s --check-prefix=WORD
-// RUN: not shale-opt %s --shale-annotate-tensor='plan=up=row,' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: shale-opt %s --shale-annotate-tensor='tensor=q_proj|up=column,(o|down)_{1,2}proj=row,q_proj.b=column' | FileCheck %s
+// RUN: not shale-opt %s --shale-annotate-tensor='tensor=q_prog=column' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not shale-opt %s --shale-annotate-tensor='tensor=(=column' 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: not shale-opt %s --shale-annotate-tensor='tensor=up=column,u=row' 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not shale-opt %s --shale-annotate-tensor='tensor=up=columns' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-annotate-tensor='tensor=up' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-annotate-tensor='tensor==row' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-annotate-tensor='tensor=up=row,' 2>&1 | FileCheck %s --check-prefix=WORD
 
 // A comma within an expression is part of it. Buffers do not match.
 // CHECK: @h.0.q_proj.w role = param type = tensor<4x4xf32> {dist.tensor = #dist.tensor_split<column>}

@@ -1,12 +1,12 @@
 // RUN: split-file %s %t && cd %t
 // RUN: shale-opt large.mlir --shale-annotate-units | FileCheck %s --check-prefix=LARGE
-// RUN: shale-opt large.mlir --shale-annotate-units=policy=class:Block | FileCheck %s --check-prefix=TYPED
+// RUN: shale-opt large.mlir --shale-annotate-units=unit=class:Block | FileCheck %s --check-prefix=TYPED
 // RUN: shale-opt blocks.mlir --shale-annotate-units | FileCheck %s
-// RUN: shale-opt blocks.mlir --shale-annotate-units=policy=match:mlp | FileCheck %s --check-prefix=MATCH
-// RUN: shale-opt blocks.mlir --shale-annotate-units=policy=class:Mlp | FileCheck %s --check-prefix=CLASS
-// RUN: shale-opt blocks.mlir --shale-annotate-units=policy=class:t.Block | FileCheck %s --check-prefix=BLOCK
-// RUN: not shale-opt blocks.mlir --shale-annotate-units=policy=class:lock 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: shale-opt blocks.mlir --shale-annotate-units=policy=size:60 | FileCheck %s --check-prefix=SIZE
+// RUN: shale-opt blocks.mlir --shale-annotate-units=unit=match:mlp | FileCheck %s --check-prefix=MATCH
+// RUN: shale-opt blocks.mlir --shale-annotate-units=unit=class:Mlp | FileCheck %s --check-prefix=CLASS
+// RUN: shale-opt blocks.mlir --shale-annotate-units=unit=class:t.Block | FileCheck %s --check-prefix=BLOCK
+// RUN: not shale-opt blocks.mlir --shale-annotate-units=unit=class:lock 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: shale-opt blocks.mlir --shale-annotate-units=unit=size:60 | FileCheck %s --check-prefix=SIZE
 
 // Blocks are the outermost scopes that repeat; a Sequential inside a block is
 // part of it. A parameter that is tied across units is in root.

@@ -1,14 +1,14 @@
 // RUN: shale-opt %s --shale-assign-optimizers='optimizer=muon' | FileCheck %s
-// RUN: shale-opt %s --shale-assign-optimizers='optimizer=muon choices=h\.0\.up=adamw,head|hidden=muon' | FileCheck %s --check-prefix=CHOSEN
+// RUN: shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for=h\.0\.up=adamw,head|hidden=muon' | FileCheck %s --check-prefix=CHOSEN
 // RUN: shale-opt %s --shale-assign-optimizers='optimizer=lion' | FileCheck %s --check-prefix=WITHOUT
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon choices=haed=muon' 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon choices=(=muon' 2>&1 | FileCheck %s --check-prefix=BAD
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon choices=up=muon,h\.0=adamw' 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon choices=norm=muon' 2>&1 | FileCheck %s --check-prefix=VECTOR
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon choices=head=sgd' 2>&1 | FileCheck %s --check-prefix=THIRD
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=lion choices=head=adamw' 2>&1 | FileCheck %s --check-prefix=ALL
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon choices=head=moun' 2>&1 | FileCheck %s --check-prefix=WORD
-// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon choices==muon' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for=haed=muon' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for=(=muon' 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for=up=muon,h\.0=adamw' 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for=norm=muon' 2>&1 | FileCheck %s --check-prefix=VECTOR
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for=head=sgd' 2>&1 | FileCheck %s --check-prefix=THIRD
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=lion optimizer-for=head=adamw' 2>&1 | FileCheck %s --check-prefix=ALL
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for=head=moun' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for==muon' 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not shale-opt %s --shale-assign-optimizers='optimizer=nosuch' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // The table, the positions that no product reads, the vector and the head are AdamW's. A product between weight and head, such as
@@ -31,7 +31,7 @@
 // THIRD: optimizer-for: 'head=sgd': with --optimizer muon a parameter has muon or adamw
 // ALL: optimizer-for: optimizer 'lion' updates all parameters; --optimizer muon leaves some to another one
 // WORD: expects REGEX=NAME, separated by commas, with names of optimizers (adamw, {{.*}}); got
-// UNKNOWN: unknown optimizer 'nosuch'; expected adamw
+// UNKNOWN: for the --optimizer option: 'nosuch' is not one of adamw
 nn.state @embed.w role = param type = tensor<16x8xf32>
 nn.state @positions role = param type = tensor<4x8xf32>
 nn.state @norm.w role = param type = tensor<8xf32>

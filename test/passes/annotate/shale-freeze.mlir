@@ -1,6 +1,6 @@
-// RUN: shale-opt %s --shale-freeze='regex=ln|tied' | FileCheck %s
-// RUN: not shale-opt %s --shale-freeze='regex=lm_haed' 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: not shale-opt %s --shale-freeze='regex=(' 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: shale-opt %s --shale-freeze='freeze=ln|tied' | FileCheck %s
+// RUN: not shale-opt %s --shale-freeze='freeze=lm_haed' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not shale-opt %s --shale-freeze='freeze=(' 2>&1 | FileCheck %s --check-prefix=BAD
 
 // Each name of a tied parameter matches. Buffers do not match.
 // CHECK: @h.0.ln.w {{.*}}trained = false

@@ -1,6 +1,6 @@
-// RUN: shale-opt %s --shale-no-decay='regex=ln|tied' | FileCheck %s
-// RUN: not shale-opt %s --shale-no-decay='regex=lm_haed' 2>&1 | FileCheck %s --check-prefix=NONE
-// RUN: not shale-opt %s --shale-no-decay='regex=(' 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: shale-opt %s --shale-no-decay='no-decay=ln|tied' | FileCheck %s
+// RUN: not shale-opt %s --shale-no-decay='no-decay=lm_haed' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not shale-opt %s --shale-no-decay='no-decay=(' 2>&1 | FileCheck %s --check-prefix=BAD
 
 // Each name of a tied parameter matches. Buffers do not match.
 // CHECK: @h.0.ln.w {{.*}}factors = #nn.update_factors<decay = 0.000000e+00>

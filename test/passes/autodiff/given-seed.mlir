@@ -1,6 +1,6 @@
 // Gradients that @forward computes begin with nn.seed. In f16 it is the loss scale; with several micro-batches, which add up the
 // gradients of the sum, it is the divisor of the mean.
-// RUN: shale-opt %s --split-input-file --shale-annotate-precision="param=f16" --shale-autodiff="optimizer=sgd" --shale-verify-step 2>%t | FileCheck %s
+// RUN: shale-opt %s --split-input-file --shale-annotate-precision="param-dtype=f16" --shale-autodiff="optimizer=sgd" --shale-verify-step 2>%t | FileCheck %s
 // RUN: FileCheck %s --check-prefix=WARNING --input-file=%t
 // RUN: shale-opt %s --split-input-file --shale-autodiff="optimizer=sgd accumulate=2" --shale-verify-step | FileCheck %s --check-prefix=MICRO
 // RUN: shale-opt %s --split-input-file --shale-autodiff="optimizer=sgd" --shale-verify-step | FileCheck %s --check-prefix=PLAIN

@@ -1,5 +1,5 @@
 // A loss over split classes: ranks exchange one number per row between the loss and its gradient, once per chunk.
-// RUN: shale-opt %s --shale-chunk-losses=rows=2 --remarks-filter=chunk-losses 2>%t.remarks | FileCheck %s
+// RUN: shale-opt %s --shale-chunk-losses=loss-chunk=2 --remarks-filter=chunk-losses 2>%t.remarks | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK --input-file %t.remarks
 
 dist.mesh @mesh <[tensor "tp"=2]>

@@ -2,8 +2,8 @@
 // RUN: shale-opt %s --shale-chunk-losses --remarks-filter=chunk-losses 2>&1 | FileCheck %s
 // RUN: sed s/cpu:x86-64-v3/cuda:sm_90a/ %s > %t.mlir
 // RUN: shale-opt %t.mlir --shale-chunk-losses --remarks-filter=chunk-losses 2>&1 | FileCheck %s --check-prefix=GPU
-// RUN: shale-opt %s --shale-chunk-losses=rows=60 --remarks-filter=chunk-losses 2>&1 | FileCheck %s --check-prefix=PRIME
-// RUN: shale-opt %s --shale-chunk-losses=rows=1 --remarks-filter=chunk-losses 2>&1 | FileCheck %s --check-prefix=MOST
+// RUN: shale-opt %s --shale-chunk-losses=loss-chunk=60 --remarks-filter=chunk-losses 2>&1 | FileCheck %s --check-prefix=PRIME
+// RUN: shale-opt %s --shale-chunk-losses=loss-chunk=1 --remarks-filter=chunk-losses 2>&1 | FileCheck %s --check-prefix=MOST
 // RUN: sed s/cpu:x86-64-v3/cpu:none/ %s > %t.unknown.mlir
 // RUN: not shale-opt %t.unknown.mlir --shale-chunk-losses 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // UNKNOWN: error: {{.*}}unknown CPU 'none'

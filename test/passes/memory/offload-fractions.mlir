@@ -1,12 +1,12 @@
 // A fraction takes the largest tensors first, until it has that share of the bytes.
-// RUN: shale-opt %s --shale-annotate-offload=policy=activations:0.5 | FileCheck %s --check-prefix=HALF
-// RUN: shale-opt %s --shale-annotate-offload=policy=activations:0.6 | FileCheck %s --check-prefix=MORE
-// RUN: shale-opt %s --shale-annotate-offload=policy=activations:0 | FileCheck %s --check-prefix=NOTHING --implicit-check-not=mem.offload
-// RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.5 | FileCheck %s --check-prefix=OPTIMIZER --implicit-check-not=mem.offload
-// RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.1 | FileCheck %s --check-prefix=OPTIMIZER --implicit-check-not=mem.offload
-// RUN: shale-opt %s --shale-annotate-offload=policy=optimizer:0.7 | FileCheck %s --check-prefix=PAIRS
-// RUN: not shale-opt %s --shale-annotate-offload=policy=activations:-0.1 2>&1 | FileCheck %s --check-prefix=BAD
-// BAD: for the --policy option: expects a fraction from 0 to 1 after ':'; got 'activations:-0.1'
+// RUN: shale-opt %s --shale-annotate-offload=offload=activations:0.5 | FileCheck %s --check-prefix=HALF
+// RUN: shale-opt %s --shale-annotate-offload=offload=activations:0.6 | FileCheck %s --check-prefix=MORE
+// RUN: shale-opt %s --shale-annotate-offload=offload=activations:0 | FileCheck %s --check-prefix=NOTHING --implicit-check-not=mem.offload
+// RUN: shale-opt %s --shale-annotate-offload=offload=optimizer:0.5 | FileCheck %s --check-prefix=OPTIMIZER --implicit-check-not=mem.offload
+// RUN: shale-opt %s --shale-annotate-offload=offload=optimizer:0.1 | FileCheck %s --check-prefix=OPTIMIZER --implicit-check-not=mem.offload
+// RUN: shale-opt %s --shale-annotate-offload=offload=optimizer:0.7 | FileCheck %s --check-prefix=PAIRS
+// RUN: not shale-opt %s --shale-annotate-offload=offload=activations:-0.1 2>&1 | FileCheck %s --check-prefix=BAD
+// BAD: for the --offload option: expects a fraction from 0 to 1 after ':'; got 'activations:-0.1'
 // NOTHING: func.func @step
 
 dist.mesh @mesh <[shard "fsdp"=1]>

@@ -1,5 +1,5 @@
 // A block gathers the rows of a tensor axis again in the backward pass, from the rank's slice; the result of a sum over ranks is kept.
-// RUN: shale-opt %s --shale-annotate-recompute=policy=block --shale-materialize-recompute --shale-verify-memory -o %t.mlir
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=block --shale-materialize-recompute --shale-verify-memory -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: shale-run %s --ranks=2 --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
 // RUN: %python %S/mutate.py shale-opt %t.mlir | FileCheck %s --check-prefix=MUTANTS
@@ -7,7 +7,7 @@
 // MUTANTS: 1 of mem{{..}}barrier, each is missed
 
 // Selective recomputation sends nothing twice.
-// RUN: shale-opt %s --shale-annotate-recompute=policy=selective --shale-materialize-recompute --shale-verify-memory | FileCheck %s --check-prefix=SELECT
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=selective --shale-materialize-recompute --shale-verify-memory | FileCheck %s --check-prefix=SELECT
 // SELECT-COUNT-1: dist.all_gather
 // SELECT-NOT: dist.all_gather
 

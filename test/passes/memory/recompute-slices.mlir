@@ -1,6 +1,6 @@
 // --shale-materialize-recompute on annotated slices: the clones of a block are behind one barrier, which also takes a gradient,
 // in front of the first reader. Only ops that are read are cloned.
-// RUN: shale-opt %s --shale-annotate-recompute=policy=block --shale-materialize-recompute --shale-verify-memory -o %t.mlir
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=block --shale-materialize-recompute --shale-verify-memory -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
 // Without its barrier a clone would be merged with the original. Deleting any barrier is found.

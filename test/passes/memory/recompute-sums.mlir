@@ -1,5 +1,5 @@
 // The result of a sum over ranks is not computed again. The smallest value that stands for it is kept: here the residual stream in bf16.
-// RUN: shale-opt %s --shale-annotate-recompute=policy=block -o %t.marked.mlir
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=block -o %t.marked.mlir
 // RUN: FileCheck %s < %t.marked.mlir
 // RUN: shale-opt %t.marked.mlir --shale-materialize-recompute --shale-verify-memory -o %t.mlir
 // RUN: shale-run %s --ranks=2 --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL

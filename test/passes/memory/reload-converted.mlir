@@ -1,8 +1,8 @@
 // A shard that is cast between its reload and its gather is reloaded for each interval of use: it does not stay on the
 // device from forward to backward.
-// RUN: shale-opt %s --shale-materialize-recompute --shale-annotate-offload=policy=params --shale-materialize-offload --shale-verify-memory --shale-convert-gathers -o %t.mlir
+// RUN: shale-opt %s --shale-materialize-recompute --shale-annotate-offload=offload=params --shale-materialize-offload --shale-verify-memory --shale-convert-gathers -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
-// RUN: shale-opt %t.mlir --shale-schedule --shale-verify-scheduled | FileCheck %s --check-prefix=SCHEDULE
+// RUN: shale-opt %t.mlir --shale-stage-schedule --shale-verify-scheduled | FileCheck %s --check-prefix=SCHEDULE
 
 module attributes {dist.strategy = #dist.strategy<full>} {
 dist.mesh @mesh <[shard "fsdp"=2]>

@@ -1,11 +1,11 @@
-// RUN: shale-opt %s --shale-annotate-offload=policy=all | FileCheck %s --check-prefix=ALL
-// RUN: shale-opt %s --shale-annotate-offload=policy=params:0.5 | FileCheck %s --check-prefix=HALF
-// RUN: shale-opt %s --shale-annotate-offload=policy=params:0.75 | FileCheck %s --check-prefix=MOST
-// RUN: shale-opt %s --shale-annotate-offload=policy=none | FileCheck %s --implicit-check-not=mem.offload --implicit-check-not=mem.space
-// RUN: not shale-opt %s --shale-annotate-offload=policy=params:2 2>&1 | FileCheck %s --check-prefix=FRACTION
-// RUN: not shale-opt %s --shale-annotate-offload=policy=weights 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// FRACTION: for the --policy option: expects a fraction from 0 to 1 after ':'; got 'params:2'
-// UNKNOWN: for the --policy option: 'weights' is not one of none, all, params, grads, optimizer, activations
+// RUN: shale-opt %s --shale-annotate-offload=offload=all | FileCheck %s --check-prefix=ALL
+// RUN: shale-opt %s --shale-annotate-offload=offload=params:0.5 | FileCheck %s --check-prefix=HALF
+// RUN: shale-opt %s --shale-annotate-offload=offload=params:0.75 | FileCheck %s --check-prefix=MOST
+// RUN: shale-opt %s --shale-annotate-offload=offload=none | FileCheck %s --implicit-check-not=mem.offload --implicit-check-not=mem.space
+// RUN: not shale-opt %s --shale-annotate-offload=offload=params:2 2>&1 | FileCheck %s --check-prefix=FRACTION
+// RUN: not shale-opt %s --shale-annotate-offload=offload=weights 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// FRACTION: for the --offload option: expects a fraction from 0 to 1 after ':'; got 'params:2'
+// UNKNOWN: for the --offload option: 'weights' is not one of none, all, params, grads, optimizer, activations
 
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]

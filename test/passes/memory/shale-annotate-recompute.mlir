@@ -1,20 +1,20 @@
-// RUN: shale-opt %s --shale-annotate-recompute=policy=block | FileCheck %s --check-prefix=BLOCK
-// RUN: shale-opt %s --shale-annotate-recompute=policy=selective | FileCheck %s --check-prefix=SELECT
-// RUN: shale-opt %s --shale-annotate-recompute=policy=match:h.1 | FileCheck %s --check-prefix=MATCH
-// RUN: shale-opt %s --shale-annotate-recompute=policy=block:0.5 | FileCheck %s --check-prefix=HALF
-// RUN: shale-opt %s --shale-annotate-recompute=policy=block:0 | FileCheck %s --implicit-check-not=mem.recompute
-// RUN: not shale-opt %s --shale-annotate-recompute=policy=block:2 2>&1 | FileCheck %s --check-prefix=FRACTION
-// FRACTION: for the --policy option: expects a fraction from 0 to 1 after ':'; got '2'
-// RUN: shale-opt %s --shale-annotate-recompute=policy=none | FileCheck %s --implicit-check-not=mem.recompute
-// RUN: not shale-opt %s --shale-annotate-recompute=policy=match:zzz 2>&1 | FileCheck %s --check-prefix=NOTHING
-// RUN: not shale-opt %s --shale-annotate-recompute=policy=match:[ 2>&1 | FileCheck %s --check-prefix=REGEX
-// RUN: not shale-opt %s --shale-annotate-recompute=policy=everything 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=block | FileCheck %s --check-prefix=BLOCK
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=selective | FileCheck %s --check-prefix=SELECT
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=match:h.1 | FileCheck %s --check-prefix=MATCH
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=block:0.5 | FileCheck %s --check-prefix=HALF
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=block:0 | FileCheck %s --implicit-check-not=mem.recompute
+// RUN: not shale-opt %s --shale-annotate-recompute=recompute=block:2 2>&1 | FileCheck %s --check-prefix=FRACTION
+// FRACTION: for the --recompute option: expects a fraction from 0 to 1 after ':'; got '2'
+// RUN: shale-opt %s --shale-annotate-recompute=recompute=none | FileCheck %s --implicit-check-not=mem.recompute
+// RUN: not shale-opt %s --shale-annotate-recompute=recompute=match:zzz 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not shale-opt %s --shale-annotate-recompute=recompute=match:[ 2>&1 | FileCheck %s --check-prefix=REGEX
+// RUN: not shale-opt %s --shale-annotate-recompute=recompute=everything 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // NOTHING: --recompute match:zzz matches no module scope
 // REGEX: --recompute match:[: not a regular expression
-// RUN: not shale-opt %s --shale-annotate-recompute=policy=class:Foo 2>&1 | FileCheck %s --check-prefix=CLASS
+// RUN: not shale-opt %s --shale-annotate-recompute=recompute=class:Foo 2>&1 | FileCheck %s --check-prefix=CLASS
 // CLASS: --recompute
-// UNKNOWN: for the --policy option: 'everything' is not one of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX
-// RUN: not shale-opt %s --shale-annotate-recompute=policy=auto 2>&1 | FileCheck %s --check-prefix=AUTO
+// UNKNOWN: for the --recompute option: 'everything' is not one of none, block[:FRACTION], selective, auto, class:NAME, match:REGEX
+// RUN: not shale-opt %s --shale-annotate-recompute=recompute=auto 2>&1 | FileCheck %s --check-prefix=AUTO
 // AUTO: error: --recompute auto: shalec's planner chooses the policy; name the policy that this pass applies
 
 nn.state @h.0.w role = param type = tensor<64x64xf32>

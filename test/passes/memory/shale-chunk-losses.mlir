@@ -1,4 +1,4 @@
-// RUN: shale-opt %s --shale-chunk-losses=rows=2 -o %t.mlir
+// RUN: shale-opt %s --shale-chunk-losses=loss-chunk=2 -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // Sums in another order agree in f64.
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
@@ -8,12 +8,12 @@
 // EQUAL-DAG: @sequences: 3 values, 0 differ in value
 // EQUAL-DAG: @ignored: 2 values, 0 differ in value
 // EQUAL-DAG: @few: 1 values, 0 differ in value
-// RUN: shale-opt %s --shale-chunk-losses=rows=2 --remarks-filter=chunk-losses 2>&1 >%t.again.mlir | FileCheck %s --check-prefix=REMARK
-// RUN: shale-opt %s --shale-chunk-losses=rows=off | FileCheck %s --check-prefix=OFF
+// RUN: shale-opt %s --shale-chunk-losses=loss-chunk=2 --remarks-filter=chunk-losses 2>&1 >%t.again.mlir | FileCheck %s --check-prefix=REMARK
+// RUN: shale-opt %s --shale-chunk-losses=loss-chunk=off | FileCheck %s --check-prefix=OFF
 // OFF-NOT: nn.slice
 // By default logits below 64 MiB stay whole. The target has the number of rows.
 // RUN: shale-opt %s --shale-chunk-losses | FileCheck %s --check-prefix=OFF
-// RUN: not shale-opt %s --shale-chunk-losses=rows=0 2>&1 | FileCheck %s --check-prefix=WRONG
+// RUN: not shale-opt %s --shale-chunk-losses=loss-chunk=0 2>&1 | FileCheck %s --check-prefix=WRONG
 // WRONG: expects auto, off or a number of rows; got '0'
 
 // The count of labels is computed first, so that gradients can divide by it.

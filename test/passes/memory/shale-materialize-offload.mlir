@@ -1,6 +1,6 @@
-// RUN: shale-opt %s --shale-annotate-offload=policy=all --shale-materialize-offload --shale-verify-memory -o %t.mlir
+// RUN: shale-opt %s --shale-annotate-offload=offload=all --shale-materialize-offload --shale-verify-memory -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
-// RUN: shale-opt %t.mlir --shale-schedule --shale-verify-scheduled | FileCheck %s --check-prefix=SCHEDULE
+// RUN: shale-opt %t.mlir --shale-stage-schedule --shale-verify-scheduled | FileCheck %s --check-prefix=SCHEDULE
 // Every copy is needed.
 // RUN: %python %S/mutate.py shale-opt %t.mlir "mem\.(?:offload|reload)" "memory; it must be in" | FileCheck %s --check-prefix=MUTANTS
 // MUTANTS: 5 of {{.*}}, each is missed

@@ -21,5 +21,5 @@ module {
   }
 }
 
-// RUN: not shale-opt %s --shale-plan=threads=0 2>&1 | FileCheck %s --check-prefix=THREADS
-// THREADS: threads must be 1 to 65536; got 0
+// RUN: not shale-opt %s --shale-plan=threads=-1 2>&1 | FileCheck %s --check-prefix=THREADS
+// THREADS: threads must be 0 to 65536; got -1

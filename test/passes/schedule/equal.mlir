@@ -1,6 +1,6 @@
 // Schedule and plan change no bits. A planned program runs on bytes, and freed bytes read as NaN.
 // RUN: shale-opt %s --shale-autodiff > %t.step.mlir
-// RUN: shale-opt %t.step.mlir --shale-schedule > %t.scheduled.mlir
+// RUN: shale-opt %t.step.mlir --shale-stage-schedule > %t.scheduled.mlir
 // RUN: shale-opt %t.scheduled.mlir --shale-plan --shale-verify-plan > %t.planned.mlir
 // RUN: shale-run %t.step.mlir --compare=%t.scheduled.mlir --exact | FileCheck %s
 // RUN: shale-run %t.scheduled.mlir --compare=%t.planned.mlir --exact | FileCheck %s

@@ -1,5 +1,5 @@
 // An op that allocates memory is delayed past one that frees some, if this lowers the largest sum of live bytes between them.
-// RUN: shale-opt %s --shale-schedule --shale-verify-scheduled -o %t.scheduled.mlir
+// RUN: shale-opt %s --shale-stage-schedule --shale-verify-scheduled -o %t.scheduled.mlir
 // RUN: FileCheck %s --input-file %t.scheduled.mlir
 // RUN: shale-opt %t.scheduled.mlir --shale-plan --shale-verify-plan -o %t.planned.mlir
 // RUN: shale-run %s --ranks 2 --compare=%t.scheduled.mlir --exact | FileCheck %s --check-prefix=EQUAL

@@ -1,8 +1,8 @@
 // The place at which copies between memories start.
-// RUN: shale-opt %s --shale-annotate-offload=policy=params,optimizer --shale-materialize-offload -o %t.mlir
-// RUN: shale-opt %t.mlir --shale-schedule --shale-verify-scheduled | FileCheck %s
-// RUN: shale-opt %t.mlir --shale-schedule=prefetch=0 | FileCheck %s --check-prefix=LAZY
-// RUN: shale-opt %t.mlir --shale-schedule=max-gathers-in-flight=3 | FileCheck %s --check-prefix=THREE
+// RUN: shale-opt %s --shale-annotate-offload=offload=params,optimizer --shale-materialize-offload -o %t.mlir
+// RUN: shale-opt %t.mlir --shale-stage-schedule --shale-verify-scheduled | FileCheck %s
+// RUN: shale-opt %t.mlir --shale-stage-schedule=prefetch=0 | FileCheck %s --check-prefix=LAZY
+// RUN: shale-opt %t.mlir --shale-stage-schedule=max-gathers-in-flight=3 | FileCheck %s --check-prefix=THREE
 
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4]>]>]

@@ -89,15 +89,15 @@ with tempfile.TemporaryDirectory() as folder:
         out.write(tiny)
     def step(name, *padding):
         recover = ["--shale-stage-recover"] if "recover" in flags else []
-        run("shale-opt", f"{folder}/forward.mlir", *recover, f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
-            f"--shale-annotate-units=policy={settings.get('units', 'block')}", f"--shale-scale-updates=factor=lr_scale values={settings.get('scales', '')}", *padding,
+        run("shale-opt", f"{folder}/forward.mlir", *recover, f"--shale-annotate-mesh=mesh={mesh} shard={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
+            f"--shale-annotate-units=unit={settings.get('units', 'block')}", f"--shale-scale-updates=factor=lr_scale values={settings.get('scales', '')}", *padding,
             f"--shale-assign-optimizers=optimizer={settings.get('optimizer', 'adamw')}",
             f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/{name}.mlir")
 
     step("before")
     passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition", "--shale-delay-sums"]
     if "plan" in flags or "tensor" in settings:
-        typed = [f"--shale-annotate-tensor=plan={settings['tensor']}"] if "tensor" in settings else []
+        typed = [f"--shale-annotate-tensor=tensor={settings['tensor']}"] if "tensor" in settings else []
         step("padded", *typed, "--shale-pad-parameters", "--shale-repeat-heads")
         passes = ["--shale-group-sums", "--shale-plan-sharding", *passes]
     run("shale-opt", f"{folder}/{'padded' if len(passes) > 4 else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
@@ -107,8 +107,8 @@ with tempfile.TemporaryDirectory() as folder:
     passes = ["--shale-materialize-units", "--shale-lower-collectives"]
     if "memory" in flags:
         if "chunk" in settings:
-            passes += [f"--shale-chunk-losses=rows={settings['chunk']}"]
-        passes += [f"--shale-annotate-recompute=policy={settings.get('recompute', 'none')}",
+            passes += [f"--shale-chunk-losses=loss-chunk={settings['chunk']}"]
+        passes += [f"--shale-annotate-recompute=recompute={settings.get('recompute', 'none')}",
                    "--shale-materialize-recompute", "--shale-verify-memory"]
     run("shale-opt", f"{folder}/local.mlir", *passes, "-o", f"{folder}/after.mlir")
     done = equal(folder, "after.mlir")

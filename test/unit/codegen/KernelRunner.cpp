@@ -1,6 +1,7 @@
 //===- KernelRunner.cpp - Runs functions of nn ops by generated kernels ---===//
 #include "KernelRunner.h"
 #include "dialects/nn/Ops/Cluster.h"
+#include "lib/Options/Options.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -292,10 +293,8 @@ test::CompiledKernels::CompiledKernels(ModuleOp original, const RunOptions &opti
   }
   module->setAttr(nn::kTargetAttr, StringAttr::get(module->getContext(), target->getName()));
   PassManager pm(module->getContext());
-  FusionOptions fusion;
-  fusion.singletons = options.singletons;
   if (options.fuse)
-    buildFusionPipeline(pm, fusion);
+    buildFusionPipeline(pm, CompileOptions(), {options.singletons});
   EXPECT_TRUE(succeeded(pm.run(module)));
   isolateOwnKernels(module, *target);
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module->getLoc());

@@ -10,68 +10,10 @@ using namespace shale;
 
 namespace {
 
-/// A value of each flag that has values, other than that of base().
-const std::map<std::string, std::string> kSamples = {
-    {"dim", "batch=2"},
-    {"batch-dim", "x:0"},
-    {"loss", "next-token:logits"},
-    {"loss-output", "loss"},
-    {"bind", "x=ones"},
-    {"assume-derivative", "Round"},
-    {"assume-form", "aten.mul.Tensor"},
-    {"assume-merged", "aten.softmax.int"},
-    {"assume-tied", "true"},
-    {"constant", "c"},
-    {"dropout", "0.25"},
-    {"gradient", "w=grad.w"},
-    {"optimizer", "sgd"},
-    {"freeze", "w"},
-    {"no-decay", "b"},
-    {"lr-scale", "a{1,2}=0.5,b=2"},
-    {"optimizer-for", "a{1,2}=adamw,b=muon"},
-    {"sequence-parallel", "false"},
-    {"tensor", "a{1,2}=column,b=row"},
-    {"accumulate", "3"},
-    {"param-dtype", "bf16"},
-    {"reduce-dtype", "f16"},
-    {"buffer-dtype", "bf16"},
-    {"master-dtype", "none"},
-    {"optimizer-dtype", "bf16"},
-    {"product-dtype", "fp8"},
-    {"param-rounding", "stochastic"},
-    {"wire-dtype", "gather=int8,reduce=int8"},
-    {"mesh", "hosts:replica=2,fsdp=4"},
-    {"shard", "grad"},
-    {"reshard-after-forward", "false"},
-    {"unit", "size:100K"},
-    {"prefetch", "0"},
-    {"max-gathers-in-flight", "3"},
-    {"bucket-size", "4MiB"},
-    {"order", "memory"},
-    {"sync-every-microbatch", "false"},
-    {"keep-single-rank-collectives", "true"},
-    {"recompute", "block:0.25"},
-    {"loss-chunk", "512"},
-    {"attention", "generated"},
-    {"deterministic", "false"},
-    {"allow-tf32", "true"},
-    {"fast-math", "true"},
-    {"offload", "grads:0.5,activations"},
-    {"threads", "3"},
-    {"memory-limit", "device=1GiB,host=2GiB"},
-    {"compare", "shard,offload=none|params,grads"},
-    {"report", "memory=file.json"},
-    {"why", "x"},
-    {"machine", "h100"},
-    {"target", "cpu:x86-64-v3"},
-    {"emit", "rt"},
-    {"embed-path", "absolute"},
-    {"save-temps", "dir"},
-    {"compile-from", "partition"},
-    {"remarks-filter", "plan"},
-    {"load-pass-plugin", "file.so"},
-    {"insert-pass", "after:partition:shale-annotate-ranges"},
-    {"mlir-pass-pipeline-crash-reproducer", "file"},
+/// A value of each flag, other than that of base(); empty for flags without a value.
+const std::map<std::string, std::string> kExamples = {
+#define GET_FLAG_EXAMPLES
+#include "lib/Options/Options.inc"
 };
 
 /// Options under which every flag of the table has an effect.
@@ -87,7 +29,7 @@ CompileOptions base() {
 
 CompileOptions changed(const Flag &flag) {
   CompileOptions options = base();
-  std::string value = flag.value ? kSamples.at(flag.name) : "";
+  std::string value = flag.value ? kExamples.at(flag.name) : std::string();
   EXPECT_EQ(flag.set(options, value), "") << flag.name;
   return options;
 }
@@ -103,9 +45,9 @@ std::string graphStages(CompileOptions options) {
   return describeStages(options, StageId::Recover, StageId::Partition);
 }
 
-TEST(Flags, HaveASample) {
+TEST(Flags, HaveAnExample) {
   for (const Flag &flag : allFlags())
-    EXPECT_TRUE(!flag.value || kSamples.count(flag.name)) << "no sample of --" << flag.name;
+    EXPECT_TRUE(!flag.value || !kExamples.at(flag.name).empty()) << "no example of --" << flag.name;
 }
 
 TEST(Flags, PrintWhatTheyParse) {
@@ -113,8 +55,8 @@ TEST(Flags, PrintWhatTheyParse) {
     if (!flag.get || flag.repeated)
       continue;
     CompileOptions options;
-    EXPECT_EQ(flag.set(options, kSamples.at(flag.name)), "") << flag.name;
-    EXPECT_EQ(flag.get(options), kSamples.at(flag.name)) << flag.name;
+    EXPECT_EQ(flag.set(options, kExamples.at(flag.name)), "") << flag.name;
+    EXPECT_EQ(flag.get(options), kExamples.at(flag.name)) << flag.name;
   }
 }
 

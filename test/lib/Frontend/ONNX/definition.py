@@ -78,7 +78,7 @@ class Definition:
         save_safetensors(self.folder / "inputs.safetensors", arrays)
         text = run("shale-translate", "--import-onnx", self.folder / "model.onnx")
         (self.folder / "model.mlir").write_text(text)
-        recovered = run("shale-opt", "--shale-import", self.folder / "model.mlir")
+        recovered = run("shale-opt", "--shale-stage-recover", self.folder / "model.mlir")
         (self.folder / "recovered.mlir").write_text(recovered)
         for name in ("model", "recovered"):
             run("shale-run", *(["--as=f64"] if wide else []), *(["--check-gradient"] if differentiable else []),

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Target/Target.h"
+#include "tools/driver/CommandLine.h"
 #include "tools/driver/Compile.h"
-#include "tools/driver/Options.h"
 
 using namespace mlir;
 using namespace shale;

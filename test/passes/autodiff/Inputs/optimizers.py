@@ -11,7 +11,7 @@ for file in files:
     name = file.stem.removeprefix("trajectory-optimizer-")
     step = f"{forward}.{name}.mlir"
     run = json.loads(file.read_text())
-    no_decay = [f"--shale-no-decay=regex={run['no_decay']}"] if "no_decay" in run else []
+    no_decay = [f"--shale-no-decay=no-decay={run['no_decay']}"] if "no_decay" in run else []
     subprocess.run(["shale-opt", forward, *no_decay, f"--shale-scale-updates=factor=lr_scale values={run.get('lr_scale', '')}",
                     f"--shale-assign-optimizers=optimizer={run['optimizer']['name']}",
                     f"--shale-autodiff=optimizer={run['optimizer']['name']}", "-o", step], check=True)

@@ -1,5 +1,7 @@
-//===- Pipeline.cpp - The stages of a compilation, in order ---------------===//
-#include "tools/driver/Pipeline.h"
+//===- Stages.cpp - The stages of a compilation, in order -----------------===//
+#include "passes/Stages.h"
+#include "lib/Options/Flags.h"
+#include "lib/Options/PassOptions.h"
 #include "lib/Support/CrashHandler.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -14,14 +16,14 @@
 #include "passes/program/Passes.h"
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
+#include "shale/InitAll.h"
 #include "shale/Runtime.h"
-#include "tools/driver/Lower.h"
-#include "tools/driver/Messages.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Threading.h"
 
 using namespace shale;
+using llvm::StringRef;
 using mlir::OpPassManager;
 
 /// The labels that flags bind stay bound.
@@ -32,76 +34,21 @@ static UnbindLabelsPassOptions unbindOptions(const CompileOptions &o) {
   return unbind;
 }
 
-static MemoryOptions memoryOptions(const CompileOptions &o) {
-  MemoryOptions memory;
-  memory.maxGathersInFlight = o.maxGathersInFlight;
-  memory.recompute = o.recompute;
-  memory.lossChunk = o.lossChunk;
-  memory.offload = o.offload;
-  return memory;
-}
-
-/// Returns the threads per rank that the program's launcher would set on this machine.
-static int64_t threadsARank(const CompileOptions &options) {
-  if (options.threads > 0)
-    return options.threads;
-  return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() /
-                                  options.mesh.ranks());
-}
-
 static LowerProgramPassOptions programOptions(const CompileOptions &o) {
   LowerProgramPassOptions program;
   bool given = o.typed.count("embed-path");
-  llvm::StringRef folder = llvm::sys::path::parent_path(o.output);
+  StringRef folder = llvm::sys::path::parent_path(o.output);
   llvm::SmallString<128> real;
   if ((!given || o.embedPath == EmbedPath::Relative) &&
       !llvm::sys::fs::real_path(folder.empty() ? "." : folder, real))
     program.folder = real.str().str();
   program.relativePaths = given;
   if (o.memoryLimit.any()) {
-    MemoryLimit limit = limitOf(o);
+    MemoryLimit limit = o.limit();
     program.hostLimit = limit.host.value_or(0);
     program.totalLimit = limit.sum.value_or(0);
   }
   return program;
-}
-
-static AnnotateOptions annotateOptions(const CompileOptions &o) {
-  AnnotateOptions annotate;
-  annotate.mesh = o.mesh;
-  annotate.strategy = o.shard;
-  annotate.reshardAfterForward = o.reshardAfterForward;
-  annotate.syncEveryMicrobatch = o.syncEveryMicrobatch;
-  annotate.keepSingleRank = o.keepSingleRank;
-  annotate.unitPolicy = o.unit;
-  annotate.freeze = o.freeze;
-  annotate.noDecay = o.noDecay;
-  annotate.updateScales = o.updateScales;
-  annotate.optimizer = o.optimizer->name.str();
-  annotate.optimizers = o.optimizers;
-  annotate.tensor = o.tensor;
-  annotate.paramDtype = o.paramDtype;
-  annotate.reduceDtype = o.reduceDtype;
-  annotate.bufferDtype = o.bufferDtype;
-  annotate.masterDtype = o.masterDtype;
-  annotate.optimizerDtype = o.optimizerDtype;
-  annotate.productDtype = o.productDtype;
-  annotate.wire = o.wire;
-  return annotate;
-}
-
-static ShardingOptions shardingOptions(const CompileOptions &o) {
-  ShardingOptions sharding;
-  sharding.sequenceParallel = o.sequenceParallel;
-  sharding.tensorAxes = o.mesh.ranksThat(dist::splitsValues) > 1;
-  return sharding;
-}
-
-static FusionOptions fusionOptions(const CompileOptions &o) {
-  FusionOptions fusion;
-  fusion.callAttention = o.attention == AttentionKind::Auto;
-  fusion.deterministic = o.deterministic;
-  return fusion;
 }
 
 /// Returns the stages of a compilation without inserted passes.
@@ -110,8 +57,8 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       // Folds shape arithmetic, and restores ops that exporters decomposed.
       {StageId::Recover, "recover",
        [&o](OpPassManager &pm) {
-         pm.addPass(createAnnotateTargetPass({o.target}));
-         buildImportPipeline(pm, {o.recover});
+         pm.addPass(createAnnotateTargetPass(optionsOf<AnnotateTargetPassOptions>(o)));
+         buildImportPipeline(pm, o);
          // After recovery, because the pass reads the masks of nn.attention.
          pm.addPass(createUnbindLabelsPass(unbindOptions(o)));
        },
@@ -120,59 +67,37 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       // error.
       {StageId::Annotate, "annotate",
        [&o](OpPassManager &pm) {
-         buildAnnotatePipeline(pm, annotateOptions(o));
+         buildAnnotatePipeline(pm, o);
          if (o.mesh.hasAxisThat(dist::splitsValues))
            buildDivisionPipeline(pm);
        },
        SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step is one function.
-      {StageId::Autodiff, "autodiff",
-       [&o](OpPassManager &pm) {
-         buildAutodiffPipeline(pm, {o.optimizer->name.str(), o.accumulate});
-       },
+      {StageId::Autodiff, "autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, o); },
        SHALE_EXIT_DATA, Emit::NN, false},
       // Values and state get the types that the flags specify.
-      {StageId::Precision, "precision",
-       [&o](OpPassManager &pm) { buildPrecisionPipeline(pm, o.paramRounding); }, SHALE_EXIT_DATA,
-       Emit::NN, true},
+      {StageId::Precision, "precision", [&o](OpPassManager &pm) { buildPrecisionPipeline(pm, o); },
+       SHALE_EXIT_DATA, Emit::NN, true},
       // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
-      {StageId::Partition, "partition",
-       [&o](OpPassManager &pm) { buildShardingPipeline(pm, shardingOptions(o)); }, SHALE_EXIT_USAGE,
-       Emit::Dist, false, AfterStage::ReportNumerics},
+      {StageId::Partition, "partition", [&o](OpPassManager &pm) { buildShardingPipeline(pm, o); },
+       SHALE_EXIT_USAGE, Emit::Dist, false, AfterStage::ReportNumerics},
       // Decides which values are kept and where. These policies come from flags.
       {StageId::Policies, "policies",
-       [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); },
-       SHALE_EXIT_USAGE, Emit::Dist, false},
+       [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, o); }, SHALE_EXIT_USAGE,
+       Emit::Dist, false},
       // Makes policies explicit. No CSE from here on: it would merge recomputed or re-gathered
       // values.
-      {StageId::Memory, "memory",
-       [&o](OpPassManager &pm) { buildMemoryPipeline(pm, memoryOptions(o)); }, SHALE_EXIT_INTERNAL,
-       Emit::Dist, true},
+      {StageId::Memory, "memory", [&o](OpPassManager &pm) { buildMemoryPipeline(pm, o); },
+       SHALE_EXIT_INTERNAL, Emit::Dist, true},
       // Every op is part of a kernel or a call from here on. Fails for an op that this target
       // cannot compute.
-      {StageId::Fusion, "fusion",
-       [&o](OpPassManager &pm) { buildFusionPipeline(pm, fusionOptions(o)); }, SHALE_EXIT_DATA,
-       Emit::RT, false},
+      {StageId::Fusion, "fusion", [&o](OpPassManager &pm) { buildFusionPipeline(pm, o); },
+       SHALE_EXIT_DATA, Emit::RT, false},
       // Fixes the order of ops.
-      {StageId::Schedule, "schedule",
-       [&o](OpPassManager &pm) {
-         ScheduleOptions schedule;
-         schedule.prefetch = o.prefetch;
-         schedule.maxGathersInFlight = o.maxGathersInFlight;
-         schedule.bucketSize = reductionBucket(o);
-         schedule.order = o.order;
-         buildSchedulePipeline(pm, schedule);
-       },
+      {StageId::Schedule, "schedule", [&o](OpPassManager &pm) { buildSchedulePipeline(pm, o); },
        SHALE_EXIT_INTERNAL, Emit::RT, false},
       // Assigns every buffer an offset.
-      {StageId::Plan, "plan",
-       [&o](OpPassManager &pm) {
-         PlanOptions plan;
-         plan.threads = threadsARank(o);
-         plan.allowTf32 = o.allowTf32;
-         plan.fastMath = o.fastMath;
-         buildPlanPipeline(pm, plan);
-       },
+      {StageId::Plan, "plan", [&o](OpPassManager &pm) { buildPlanPipeline(pm, o); },
        SHALE_EXIT_INTERNAL, Emit::RT, true, AfterStage::ReportPlan},
       {StageId::Codegen, "codegen",
        [&o](OpPassManager &pm) {
@@ -237,19 +162,78 @@ std::string shale::describeStage(const Stage &stage) {
   return text;
 }
 
-int shale::checkInsertedPasses(const CompileOptions &options) {
-  auto error = [](const llvm::Twine &message) { return usageError("--insert-pass: " + message); };
+std::string shale::checkInsertedPasses(const CompileOptions &options) {
   std::vector<Stage> stages = ownStages(options);
   for (const auto &[after, passes] : options.inserted) {
     auto isAfter = [&after = after](const Stage &stage) { return after == stage.name; };
     if (after != "import" && llvm::none_of(stages, isAfter))
-      return error("stage '" + after + "' is not one of " + namesOf(stages));
+      return "stage '" + after + "' is not one of " + namesOf(stages);
     std::string message;
     llvm::raw_string_ostream os(message);
     OpPassManager manager(mlir::ModuleOp::getOperationName());
     if (failed(mlir::parsePassPipeline(passes, manager, os)))
-      return error(llvm::StringRef(message).rtrim() +
-                   (options.plugins.empty() ? "; --load-pass-plugin=FILE adds passes" : ""));
+      return (StringRef(message).rtrim() +
+              (options.plugins.empty() ? "; --load-pass-plugin=FILE adds passes" : ""))
+          .str();
   }
-  return SHALE_EXIT_OK;
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Stages as pipelines of shale-opt
+//===----------------------------------------------------------------------===//
+
+/// Splits the options of a pipeline at spaces outside of braces.
+static llvm::SmallVector<StringRef> splitOptions(StringRef text) {
+  llvm::SmallVector<StringRef> words;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] == '{')
+      ++depth;
+    if (i < text.size() && text[i] == '}')
+      --depth;
+    if (i < text.size() && (text[i] != ' ' || depth > 0))
+      continue;
+    if (i > begin)
+      words.push_back(text.slice(begin, i));
+    begin = i + 1;
+  }
+  return words;
+}
+
+/// Sets flags from the options of a pipeline. Returns what is wrong, or an empty string.
+static std::string setOptions(CompileOptions &options, StringRef text) {
+  for (StringRef word : splitOptions(text)) {
+    auto [name, value] = word.split('=');
+    if (value.starts_with("{") && value.ends_with("}"))
+      value = value.drop_front().drop_back();
+    const Flag *flag = flagNamed(name);
+    if (!flag || (!flag->changesPlan() && name != "target" && name != "no-recover"))
+      return ("'" + name + "' is not a flag of shalec that changes a stage").str();
+    if (std::string wrong = flag->set(options, value); !wrong.empty())
+      return ("'" + name + "': " + wrong).str();
+    options.typed.insert(name.str());
+  }
+  return "";
+}
+
+void shale::registerStages() {
+  registerAllTargets(); // flags name them
+  CompileOptions defaults;
+  for (const Stage &stage : ownStages(defaults)) {
+    auto build = [id = stage.id](OpPassManager &pm, StringRef text, auto error) {
+      CompileOptions options;
+      options.threads = 1; // not those of this machine
+      if (std::string wrong = setOptions(options, text); !wrong.empty())
+        return error(wrong);
+      for (const Stage &each : ownStages(options))
+        if (each.id == id)
+          each.build(pm);
+      return mlir::success();
+    };
+    mlir::registerPassPipeline(
+        std::string("shale-stage-") + stage.name,
+        std::string("The stage ") + stage.name + "; options: flags of shalec", build, [](auto) {});
+  }
 }

@@ -1,14 +1,14 @@
 //===- Flags.h - The table of shalec's flags ------------------------------===//
 //
-// One row a flag: its text in --help, how a value is parsed to and printed from
-// CompileOptions, and what it changes. What is recorded in dumps and the key under which plans are
-// shared follow from the table, so a new flag is one row.
+// One row a flag: its text in --help, how a value is parsed to and printed from CompileOptions, and
+// what it changes. What is recorded in dumps and the key under which plans are shared follow from
+// the table. Its rows are in Options.td.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_DRIVER_FLAGS_H
-#define SHALE_DRIVER_FLAGS_H
+#ifndef SHALE_OPTIONS_FLAGS_H
+#define SHALE_OPTIONS_FLAGS_H
 
-#include "tools/driver/Options.h"
+#include "lib/Options/Options.h"
 #include "llvm/ADT/ArrayRef.h"
 
 namespace shale {
@@ -47,11 +47,12 @@ struct Flag {
 /// The heading of flags that only --help-all shows.
 inline constexpr const char *kExtendGroup = "Extending Shale";
 
-/// Returns all flags in the order of --help, without MODEL and -o.
+/// Returns all flags in the order of --help, without MODEL and -o. Targets must be registered
+/// before the first call.
 llvm::ArrayRef<Flag> allFlags();
 /// Returns the flag of that name, or null.
 const Flag *flagNamed(llvm::StringRef name);
 
 } // namespace shale
 
-#endif // SHALE_DRIVER_FLAGS_H
+#endif // SHALE_OPTIONS_FLAGS_H

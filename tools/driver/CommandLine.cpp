@@ -1,14 +1,14 @@
-//===- Options.cpp - The flags of shalec ----------------------------------===//
+//===- CommandLine.cpp - The command line of shalec -----------------------===//
 //
 // Uses CLI11 rather than llvm::cl: the flags stay separate from the hundreds that
 // LLVM's libraries register, help is grouped, and an error is exit code 64.
 //
 //===----------------------------------------------------------------------===//
-#include "tools/driver/Options.h"
+#include "tools/driver/CommandLine.h"
+#include "lib/Options/Flags.h"
 #include "runtime/program/flags/ForeignWords.h"
+#include "shale/InitAll.h"
 #include "shale/Runtime.h"
-#include "tools/driver/Flags.h"
-#include "tools/driver/Knobs.h"
 #include "tools/driver/Words.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -116,31 +116,16 @@ void reportError(const CLI::App &app, const CLI::ParseError &error,
   llvm::errs() << notes;
 }
 
-/// Chooses the strategy if none was typed: full if a shard axis has more than one rank.
+/// Chooses the strategy if none was typed: none if no shard axis has more than one rank.
 void chooseShard(CompileOptions &o) {
-  if (!o.typed.count("shard") && o.mesh.ranksThat(dist::splitsState) > 1)
-    o.shard = Sharding::Full;
+  if (!o.typed.count("shard") && o.mesh.ranksThat(dist::splitsState) == 1)
+    o.shard = Sharding::None;
 }
 
 } // namespace
 
-int64_t shale::reductionBucket(const CompileOptions &options) {
-  return options.bucketSize.value_or(options.gathersUnits() ? 0 : 25 << 20);
-}
-
-bool CompileOptions::compares(StringRef flag) const {
-  return llvm::any_of(compare,
-                      [&](const Comparison &each) { return each.knob->flag->name == flag; });
-}
-
-StringRef CompileOptions::typedText(StringRef flag) const {
-  for (const auto &[name, value] : flags)
-    if (name == flag)
-      return value;
-  return "";
-}
-
 ParsedOptions shale::parseOptions(int argc, char **argv) {
+  registerAllTargets(); // --help lists them
   CompileOptions o;
   CLI::App app{"Compiles a transformer training graph (ONNX) into a sharded training program.",
                "shalec"};

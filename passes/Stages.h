@@ -1,10 +1,10 @@
-//===- Pipeline.h - The stages of a compilation, in order -----------------===//
-#ifndef SHALE_DRIVER_PIPELINE_H
-#define SHALE_DRIVER_PIPELINE_H
+//===- Stages.h - The stages of a compilation, in order -------------------===//
+#ifndef SHALE_PASSES_STAGES_H
+#define SHALE_PASSES_STAGES_H
 
+#include "lib/Options/Options.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "tools/driver/Options.h"
 #include <functional>
 #include <optional>
 #include <vector>
@@ -69,9 +69,14 @@ std::string namesOf(llvm::ArrayRef<Stage> stages);
 /// Returns the passes of a stage with their options, as text for --pass-pipeline.
 std::string describeStage(const Stage &stage);
 
-/// Checks stages and passes of --insert-pass. Passes must be registered. Returns an exit code.
-int checkInsertedPasses(const CompileOptions &options);
+/// Checks stages and passes of --insert-pass. Passes must be registered. Returns what is wrong, or
+/// an empty string.
+std::string checkInsertedPasses(const CompileOptions &options);
+
+/// Registers each stage as a pipeline of shale-opt, shale-stage-NAME. Its options are flags of
+/// shalec that change the program: --shale-stage-schedule="prefetch=2 max-gathers-in-flight=3".
+void registerStages();
 
 } // namespace shale
 
-#endif // SHALE_DRIVER_PIPELINE_H
+#endif // SHALE_PASSES_STAGES_H
