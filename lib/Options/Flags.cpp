@@ -176,7 +176,7 @@ std::string withNames(std::string help) {
 std::vector<Flag> makeFlags() {
   std::vector<Flag> flags = {
 #define GET_FLAGS
-#include "lib/Options/Options.inc"
+#include "lib/Options/Options.h.inc"
   };
   for (Flag &flag : flags)
     flag.help = withNames(std::move(flag.help));

@@ -13,7 +13,7 @@ static constexpr size_t kMostVariants = 1024;
 llvm::ArrayRef<Knob> shale::allKnobs() {
   static const std::vector<Knob> knobs = {
 #define GET_KNOBS
-#include "lib/Options/Options.inc"
+#include "lib/Options/Options.h.inc"
   };
   return knobs;
 }

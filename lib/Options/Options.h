@@ -54,7 +54,7 @@ struct Comparison {
 /// can only be checked against the model (names, sizes) are checked by the stage that uses them.
 struct CompileOptions {
 #define GET_OPTION_MEMBERS
-#include "lib/Options/Options.inc"
+#include "lib/Options/Options.h.inc"
 
   std::string model;
   std::string output;

@@ -9,7 +9,7 @@ namespace shale {
 // optionsOf<FreezePassOptions>(options): the options of a pass, with the values of the flags that
 // have their names. What is no flag has its default.
 #define GET_PASS_OPTIONS
-#include "lib/Options/Options.inc"
+#include "lib/Options/Options.h.inc"
 
 } // namespace shale
 

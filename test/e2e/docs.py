@@ -37,7 +37,7 @@ ROOT = MODELS.parents[1]
 FENCE = re.compile(r"^(?:<!-- *(?P<note>[^\n]*?) *-->\n)?(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S)
 COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
 # Flags of programs that are not Shale's.
-FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
+FOREIGN = {"--param", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all", "--tests", "--package", "--list",
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
            "--gtest_filter", "--secret", "--from-file", "--local-dir", "--model_args", "--tasks", "--include_path", "--batch_size", "--device", "--outfile", "--outtype", "--install", "--prefix", "--build", "--gpus-per-task", "--cuda-graph-trace", "--kernel-name"}

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 # ---- the public headers, and SHALE_ABI, which names them
 file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
   include/shale/*.h include/shale/*.def dialects/*.h dialects/*.td passes/*.h passes/*.td
-  lib/Analysis/*.h lib/Codegen/*.h lib/Interpreter/*.h lib/Support/*.h lib/Target/*.h)
+  lib/Analysis/*.h lib/Codegen/*.h lib/Interpreter/*.h lib/Options/*.h lib/Options/*.td lib/Planning/*.h lib/Support/*.h lib/Target/*.h)
 list(APPEND headers lib/Frontend/ONNX/Import.h lib/Frontend/ONNX/Node.h lib/Frontend/ONNX/Tensor.h
   lib/Frontend/ONNX/Text.h)
 list(SORT headers)

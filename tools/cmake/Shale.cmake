@@ -20,6 +20,7 @@ function(shale_own_tablegen target td out)
       -d ${CMAKE_CURRENT_BINARY_DIR}/${out}.d -o ${CMAKE_CURRENT_BINARY_DIR}/${out}
     DEPENDS shale-tblgen ${CMAKE_CURRENT_SOURCE_DIR}/${td}
     DEPFILE ${CMAKE_CURRENT_BINARY_DIR}/${out}.d)
+  set_property(GLOBAL APPEND PROPERTY SHALE_TABLEGEN_OUTPUTS ${CMAKE_CURRENT_BINARY_DIR}/${out})
   string(REPLACE "${CMAKE_BINARY_DIR}/" "" id "${CMAKE_CURRENT_BINARY_DIR}/${out}")
   string(MAKE_C_IDENTIFIER "tblgen-${id}" id)
   add_custom_target(${id} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${out})

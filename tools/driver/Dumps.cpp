@@ -1,6 +1,7 @@
 //===- Dumps.cpp - Modules between two stages, in files -------------------===//
 #include "tools/driver/Dumps.h"
 #include "dialects/nn/NN.h"
+#include "lib/Planning/Candidates.h"
 #include "lib/Support/CrashHandler.h"
 #include "lib/Support/InputFile.h"
 #include "lib/Support/PrintIR.h"
@@ -11,7 +12,6 @@
 #include "mlir/Parser/Parser.h"
 #include "shale/Runtime.h"
 #include "tools/driver/CommandLine.h"
-#include "tools/driver/Knobs.h"
 #include "tools/driver/Outputs.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"

@@ -1,16 +1,20 @@
 //===- PlanFirst.cpp - Planning before a program is compiled --------------===//
 #include "tools/driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
+#include "lib/Planning/Planner.h"
 #include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Messages.h"
 #include "tools/driver/Outputs.h"
-#include "tools/driver/Planner.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace shale;
+
+void shale::printProgress(size_t done, size_t all) {
+  llvm::errs() << "shalec: " << done << " of " << all << " plans made\n";
+}
 
 int shale::checkPlanOptions(const CompileOptions &options) {
   if (llvm::is_contained(options.why, ""))
@@ -96,7 +100,7 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
   bool planOnly = options.planOnly || !options.why.empty();
   if (!options.memoryLimit.any() && !planOnly && !options.recomputeAuto)
     return SHALE_EXIT_OK;
-  Planner planner(recovered.clone());
+  Planner planner(recovered.clone(), printProgress);
   if (!options.compare.empty()) {
     stop = true;
     printComparison(planner, options, llvm::outs());
@@ -117,7 +121,12 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
   if (!options.why.empty()) {
     bool found = true;
     for (StringRef name : options.why)
-      found &= printWhy(planner, *plan, name, os);
+      if (!printWhy(planner, *plan, name, os)) {
+        llvm::errs()
+            << "shalec: error: --why: no tensor, node, parameter, input or output is named '"
+            << name << "'; --report memory lists tensors, --describe the others\n";
+        found = false;
+      }
     return found ? SHALE_EXIT_OK : SHALE_EXIT_USAGE;
   }
   printSummary(plan->summary, os);

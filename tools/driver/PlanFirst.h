@@ -8,6 +8,9 @@
 
 namespace shale {
 
+/// Prints how many plans a long search has made.
+void printProgress(size_t done, size_t all);
+
 /// Checks each flag that concerns planning. Returns an exit code.
 int checkPlanOptions(const CompileOptions &options);
 

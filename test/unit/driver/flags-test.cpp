@@ -1,7 +1,7 @@
 // The table of flags: values parse and print, and each flag that changes a plan is in its key.
+#include "lib/Planning/Candidates.h"
+#include "lib/Planning/Plan.h"
 #include "shale/InitAll.h"
-#include "tools/driver/Knobs.h"
-#include "tools/driver/Lower.h"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 /// A value of each flag, other than that of base(); empty for flags without a value.
 const std::map<std::string, std::string> kExamples = {
 #define GET_FLAG_EXAMPLES
-#include "lib/Options/Options.inc"
+#include "lib/Options/Options.h.inc"
 };
 
 /// Options under which every flag of the table has an effect.

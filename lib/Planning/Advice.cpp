@@ -3,7 +3,7 @@
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/Timeline.h"
-#include "tools/driver/Planner.h"
+#include "lib/Planning/Planner.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,6 +1,6 @@
-//===- Knobs.h - Flags that the planner varies ----------------------------===//
-#ifndef SHALE_DRIVER_KNOBS_H
-#define SHALE_DRIVER_KNOBS_H
+//===- Candidates.h - Flags of the plans that a search makes --------------===//
+#ifndef SHALE_PLANNING_CANDIDATES_H
+#define SHALE_PLANNING_CANDIDATES_H
 
 #include "lib/Options/Knobs.h"
 #include <vector>
@@ -32,4 +32,4 @@ std::vector<CompileOptions> variantsOf(const CompileOptions &options);
 
 } // namespace shale
 
-#endif // SHALE_DRIVER_KNOBS_H
+#endif // SHALE_PLANNING_CANDIDATES_H

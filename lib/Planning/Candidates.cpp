@@ -1,5 +1,5 @@
-//===- Knobs.cpp - Flags that the planner varies --------------------------===//
-#include "tools/driver/Knobs.h"
+//===- Candidates.cpp - Flags of the plans that a search makes ------------===//
+#include "lib/Planning/Candidates.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"

@@ -1,12 +1,12 @@
-//===- Lower.h - Lowering of one rank's program to a plan -----------------===//
+//===- Plan.h - The plan of one rank's program ----------------------------===//
 //
 // Runs memory -> fusion -> schedule -> plan on a clone, without side effects: the
 // same module and flags give the same plan. The search over flags, advice and
 // tables of plans are built on this.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_DRIVER_LOWER_H
-#define SHALE_DRIVER_LOWER_H
+#ifndef SHALE_PLANNING_PLAN_H
+#define SHALE_PLANNING_PLAN_H
 
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/TimeModel.h"
@@ -55,4 +55,4 @@ mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused,
 
 } // namespace shale
 
-#endif // SHALE_DRIVER_LOWER_H
+#endif // SHALE_PLANNING_PLAN_H

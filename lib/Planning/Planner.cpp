@@ -1,5 +1,5 @@
 //===- Planner.cpp - Plans of one model under many flags ------------------===//
-#include "tools/driver/Planner.h"
+#include "lib/Planning/Planner.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Threading.h"
 #include "shale/Runtime.h"
@@ -73,17 +73,18 @@ private:
   ScopedDiagnosticHandler handler;
 };
 
-/// Prints the progress of a long search to stderr.
+/// Reports the progress of a search that takes longer than three seconds.
 class Progress {
 public:
-  explicit Progress(size_t all) : all(all), next(Clock::now() + std::chrono::seconds(3)) {}
+  Progress(size_t all, const ProgressReport &report)
+      : all(all), report(report), next(Clock::now() + std::chrono::seconds(3)) {}
 
   void step() {
     std::lock_guard<std::mutex> lock(mutex);
     ++done;
-    if (Clock::now() < next || done == all)
+    if (!report || Clock::now() < next || done == all)
       return;
-    llvm::errs() << "shalec: " << done << " of " << all << " plans made\n";
+    report(done, all);
     next = Clock::now() + std::chrono::seconds(5);
   }
 
@@ -91,6 +92,7 @@ private:
   using Clock = std::chrono::steady_clock;
   std::mutex mutex;
   size_t all, done = 0;
+  const ProgressReport &report;
   Clock::time_point next;
 };
 
@@ -100,7 +102,7 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
   std::vector<PlanOrError> plans(all.size());
   MLIRContext *context = recovered.get().getContext();
   ErrorCatcher errors(context);
-  Progress progress(all.size());
+  Progress made(all.size(), progress);
   // Plans with equal graphKey share the partitioned module; of these, plans with equal fusedKey
   // share the fused one.
   std::map<std::string, std::map<std::string, std::vector<size_t>>> graphs;
@@ -116,7 +118,7 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
       for (auto &[key, indices] : groups)
         for (size_t index : indices) {
           plans[index].wrong = wrong;
-          progress.step();
+          made.step();
         }
       continue;
     }
@@ -130,20 +132,20 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
           lowerToFused(*partitioned, all[indices.front()], /*verify=*/false);
       ModuleOp lowered = fused.get(); // the last plan takes the module itself
       for (size_t index : indices) {
-        PlanOrError &made = plans[index];
+        PlanOrError &result = plans[index];
         if (lowered) {
-          errors.listen(&made.wrong);
+          errors.listen(&result.wrong);
           OwningOpRef<ModuleOp> module(index == indices.back() ? fused.release() : lowered.clone());
           if (FailureOr<Plan> plan = planFused(std::move(module), all[index], /*verify=*/false);
               succeeded(plan)) {
-            made.plan = std::move(*plan);
+            result.plan = std::move(*plan);
             if (!keepModules)
-              made.plan->module = {};
+              result.plan->module = {};
           }
         } else {
-          made.wrong = wrong;
+          result.wrong = wrong;
         }
-        progress.step();
+        made.step();
       }
       errors.listen(nullptr);
     });
@@ -177,8 +179,8 @@ namespace {
 class BatchProbe {
 public:
   BatchProbe(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import,
-             const CompileOptions &options, const MemoryLimit &limit)
-      : import(import), options(options), limit(limit) {}
+             const CompileOptions &options, const MemoryLimit &limit, ProgressReport progress)
+      : import(import), options(options), limit(limit), progress(std::move(progress)) {}
 
   /// Whether any plan fits. Keeps the flags of the smallest one that fits, for fits().
   bool fitsSomehow(int64_t batch) {
@@ -186,7 +188,7 @@ public:
     if (!module)
       return false;
     const Plan *smallest = nullptr;
-    std::vector<Plan> plans = Planner(std::move(module)).search(options);
+    std::vector<Plan> plans = Planner(std::move(module), progress).search(options);
     for (const Plan &plan : plans)
       if (plan.fits(limit) && (!smallest || plan.size(limit) < smallest->size(limit)))
         smallest = &plan;
@@ -210,13 +212,14 @@ private:
   const CompileOptions &options;
   const MemoryLimit &limit;
   CompileOptions flags;
+  ProgressReport progress;
 };
 } // namespace
 
 int64_t shale::largestBatch(llvm::function_ref<OwningOpRef<ModuleOp>(int64_t)> import,
-                            const CompileOptions &options, const MemoryLimit &limit,
-                            int64_t ranks) {
-  BatchProbe probe(import, options, limit);
+                            const CompileOptions &options, const MemoryLimit &limit, int64_t ranks,
+                            ProgressReport progress) {
+  BatchProbe probe(import, options, limit, std::move(progress));
   constexpr int64_t kMost = 1 << 20; // rows per rank
   int64_t rows = 0;
   // Finds the largest batch for one set of flags, then checks whether another set fits one more

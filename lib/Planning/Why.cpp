@@ -5,8 +5,8 @@
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/TimeModel.h"
 #include "lib/Analysis/Timeline.h"
+#include "lib/Planning/Planner.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "tools/driver/Planner.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -317,11 +317,8 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
     if (shown)
       break;
   }
-  if (!shown) {
-    llvm::errs() << "shalec: error: --why: no tensor, node, parameter, input or output is named '"
-                 << name << "'; --report memory lists tensors, --describe the others\n";
+  if (!shown)
     return false;
-  }
   bool made = first && !first->source.empty() && !subject.isParameter();
   if (made)
     printFate(fateOf(timelines, first->source), plan.options, os);

@@ -1,5 +1,5 @@
-//===- Lower.cpp - Lowering of one rank's program to a plan ---------------===//
-#include "tools/driver/Lower.h"
+//===- Plan.cpp - The plan of one rank's program --------------------------===//
+#include "lib/Planning/Plan.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "shale/Runtime.h"

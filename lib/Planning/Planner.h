@@ -1,10 +1,11 @@
 //===- Planner.h - Plans of one model under many flags --------------------===//
-#ifndef SHALE_DRIVER_PLANNER_H
-#define SHALE_DRIVER_PLANNER_H
+#ifndef SHALE_PLANNING_PLANNER_H
+#define SHALE_PLANNING_PLANNER_H
 
-#include "tools/driver/Knobs.h"
-#include "tools/driver/Lower.h"
+#include "lib/Planning/Candidates.h"
+#include "lib/Planning/Plan.h"
 #include "llvm/Support/raw_ostream.h"
+#include <functional>
 
 namespace shale {
 
@@ -14,17 +15,22 @@ struct PlanOrError {
   std::string wrong;
 };
 
+/// What a search that takes long calls now and then, from one thread at a time: the plans made, and
+/// all.
+using ProgressReport = std::function<void(size_t done, size_t all)>;
+
 /// Plans clones of a module after the recover stage. Keeps the last partitioned module:
 /// plans that differ only after partition share it.
 class Planner {
 public:
-  explicit Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered) : recovered(std::move(recovered)) {}
+  explicit Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered, ProgressReport progress = {})
+      : recovered(std::move(recovered)), progress(std::move(progress)) {}
 
   /// Makes one plan; fails after an error.
   mlir::FailureOr<Plan> plan(const CompileOptions &options);
 
   /// Makes the plans of all options on all CPUs and returns them in the same order; prints no
-  /// errors. Prints progress if it takes longer than a few seconds. Without `keepModules` the
+  /// errors. Without `keepModules` the
   /// plans' modules are dropped.
   std::vector<PlanOrError> planAll(llvm::ArrayRef<CompileOptions> all, bool keepModules = false);
 
@@ -40,12 +46,14 @@ private:
 
   mlir::OwningOpRef<mlir::ModuleOp> recovered, partitioned;
   std::string partitionedFor;
+  ProgressReport progress;
 };
 
 /// Returns the largest batch size, a multiple of `ranks`, whose plan fits the limit; 0 if
 /// none fits. `import` returns the recovered module for a batch size, or null.
 int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_t)> import,
-                     const CompileOptions &options, const MemoryLimit &limit, int64_t ranks);
+                     const CompileOptions &options, const MemoryLimit &limit, int64_t ranks,
+                     ProgressReport progress = {});
 
 /// Returns the fastest of `plans` (fastest first) that fits, or null.
 const Plan *fastestThatFits(llvm::ArrayRef<Plan> plans, const MemoryLimit &limit);
@@ -64,8 +72,8 @@ std::vector<Plan> neighbours(Planner &planner, const Plan &plan, bool keepModule
 void printChange(const Plan &from, const Plan &to, llvm::raw_ostream &os);
 
 /// Prints which op makes a tensor, which op keeps it alive at the peak, and what other
-/// choices would cost. `name` is a tensor's name in the report or a source node. If there is
-/// none, prints an error and returns false.
+/// choices would cost. `name` is a tensor's name in the report or a source node. Returns false if
+/// there is none.
 bool printWhy(Planner &planner, const Plan &plan, llvm::StringRef name, llvm::raw_ostream &os);
 
 /// Prints a table of plans, one for each combination of the values of --compare.
@@ -73,4 +81,4 @@ void printComparison(Planner &planner, const CompileOptions &options, llvm::raw_
 
 } // namespace shale
 
-#endif // SHALE_DRIVER_PLANNER_H
+#endif // SHALE_PLANNING_PLANNER_H
