@@ -315,7 +315,14 @@ int64_t shale::nn::elements(Value value) {
 
 StateOp shale::nn::getState(Operation *op, Attribute symbol) {
   auto reference = dyn_cast_or_null<FlatSymbolRefAttr>(symbol);
-  return reference ? SymbolTable::lookupNearestSymbolFrom<StateOp>(op, reference) : StateOp();
+  Operation *table = reference ? SymbolTable::getNearestSymbolTable(op) : nullptr;
+  if (!table)
+    return {};
+  // Compares names as attributes: models have thousands of states.
+  for (auto state : table->getRegion(0).getOps<StateOp>())
+    if (state.getSymNameAttr() == reference.getAttr())
+      return state;
+  return {};
 }
 
 StateOp shale::nn::getState(BlockArgument argument) {

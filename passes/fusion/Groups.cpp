@@ -53,6 +53,7 @@ Groups::Groups(Block &block, const Target &target) : block(block), target(target
   for (Operation &op : block) {
     order[&op] = number++;
     ops.push_back(&op);
+    groupAt.push_back(-1);
     sources.emplace_back();
     for (Value operand : op.getOperands())
       if (Operation *source = operand.getDefiningOp(); source && source->getBlock() == &block)
@@ -77,7 +78,8 @@ Groups::Groups(Block &block, const Target &target) : block(block), target(target
     }
     if (std::optional<nn::ColumnReduction> sum = columnSumOf(&op, target))
       columnSums[&op] = *sum;
-    groupOf[&op] = groups.size();
+    groupOf[&op] = groupAt.back() = groups.size();
+    positions.push_back({number - 1});
     groups.push_back(std::move(group));
   }
   seenOps.assign(ops.size(), 0);
@@ -184,29 +186,25 @@ bool Groups::hasDetour(int from, int to) const {
   while (across[cut] != 0)
     --cut;
   seenGroups[to] = walk;
-  SmallVector<int> work;
-  for (Operation *op : groups[to].ops)
-    work.push_back(order.lookup(op));
+  SmallVector<int> work(positions[to].begin(), positions[to].end());
   while (!work.empty()) {
     int position = work.pop_back_val();
-    auto here = groupOf.find(ops[position]);
-    bool direct = here != groupOf.end() && here->second == to;
+    bool direct = groupAt[position] == to;
     for (int source : sources[position]) {
       if (source < cut || seenOps[source] == walk)
         continue;
-      auto group = groupOf.find(ops[source]);
-      if (group != groupOf.end() && group->second == from) {
+      int group = groupAt[source];
+      if (group == from) {
         if (!direct)
           return true;
         continue; // another path to it may be a detour
       }
       seenOps[source] = walk;
-      if (group == groupOf.end()) {
+      if (group < 0) {
         work.push_back(source);
-      } else if (seenGroups[group->second] != walk) {
-        seenGroups[group->second] = walk;
-        for (Operation *member : groups[group->second].ops)
-          work.push_back(order.lookup(member));
+      } else if (seenGroups[group] != walk) {
+        seenGroups[group] = walk;
+        llvm::append_range(work, positions[group]);
       }
     }
   }
@@ -236,6 +234,10 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
   llvm::append_range(to.sums, from.sums);
   for (Operation *op : from.ops)
     groupOf[op] = consumer;
+  for (int position : positions[producer])
+    groupAt[position] = consumer;
+  positions[consumer].append(positions[producer]);
+  positions[producer].clear();
   to.ops.insert(to.ops.end(), from.ops.begin(), from.ops.end());
   from = FusionGroup();
 }

@@ -131,9 +131,13 @@ private:
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;
   llvm::DenseMap<mlir::Operation *, int> order;
-  /// By position in the block: the ops, and the positions of the ops that define their operands.
+  /// By position in the block: the ops, the groups that they are in (-1: none), and the positions
+  /// of the ops that define their operands.
   std::vector<mlir::Operation *> ops;
+  std::vector<int> groupAt;
   std::vector<llvm::SmallVector<int, 4>> sources;
+  /// The positions of the ops of each group.
+  std::vector<llvm::SmallVector<int, 1>> positions;
   /// State of hasDetour: for each position and each group, the number of the last walk that visited
   /// it.
   mutable std::vector<int> seenOps, seenGroups;

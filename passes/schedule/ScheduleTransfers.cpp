@@ -53,14 +53,41 @@ static void moveAfterMaker(mem::StartOp start) {
     start->moveAfter(last);
 }
 
-/// Moves the start in front of `place`, or behind the op that defines its operand if that comes
+namespace {
+/// A position in a block: in front of an op, or behind it.
+struct Place {
+  Operation *op;
+  bool behind = false;
+
+  /// Whether `other` is in front of the position.
+  bool isBehind(Operation *other) const {
+    return other->isBeforeInBlock(op) || (behind && other == op);
+  }
+};
+
+/// A move that is decided. All of a loop are decided before the first is made: each move would have
+/// the order of the whole block computed again for the next question.
+struct Move {
+  Operation *op;
+  Place place;
+
+  void make() const {
+    if (!place.behind)
+      op->moveBefore(place.op);
+    else if (place.op->getNextNode() != op)
+      op->moveAfter(place.op);
+  }
+};
+} // namespace
+
+/// Decides to move the start to `place`, or behind the op that defines its operand if that comes
 /// later.
-static void startAt(mem::StartOp start, Operation *place) {
+static void startAt(mem::StartOp start, Place place, SmallVectorImpl<Move> &moves) {
   Operation *source = start.getInput().getDefiningOp();
-  if (source && !source->isBeforeInBlock(place))
-    start->moveAfter(source);
-  else if (place->isBeforeInBlock(start))
-    start->moveBefore(place);
+  if (source && !place.isBehind(source))
+    moves.push_back({start, {source, /*behind=*/true}});
+  else if (!place.isBehind(start) && start != place.op)
+    moves.push_back({start, place});
 }
 
 static bool isWantedLate(Transfer &transfer) {
@@ -80,8 +107,7 @@ static Operation *lead(Operation *place) {
 
 /// Returns `place`, or the first later position from which at most `most` units are whole,
 /// including this one.
-static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operation *place,
-                             int64_t most) {
+static Place boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Place place, int64_t most) {
   StringAttr unit = wholeUnit(wait);
   if (!unit)
     return place;
@@ -90,7 +116,7 @@ static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operat
     Operation *firstEnd = nullptr;
     for (const Transfer &other : before) {
       StringAttr otherUnit = wholeUnit(other.wait);
-      if (!otherUnit || otherUnit == unit || other.last->isBeforeInBlock(place))
+      if (!otherUnit || otherUnit == unit || place.isBehind(other.last))
         continue;
       alive.insert(otherUnit);
       if (!firstEnd || other.last->isBeforeInBlock(firstEnd))
@@ -98,7 +124,7 @@ static Operation *boundWhole(mem::WaitOp wait, ArrayRef<Transfer> before, Operat
     }
     if (int64_t(alive.size()) < most || !firstEnd->isBeforeInBlock(wait))
       return place;
-    place = firstEnd->getNextNode();
+    place = {firstEnd, /*behind=*/true};
   }
 }
 
@@ -133,6 +159,12 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
   for (Transfer &transfer : late)
     moveAfterMaker(transfer.start);
   llvm::stable_sort(late, [&](auto &a, auto &b) { return before(a.start, b.start); });
+  SmallVector<Move> moves;
+  auto makeMoves = [&] {
+    for (const Move &move : moves)
+      move.make();
+    moves.clear();
+  };
   for (auto [index, transfer] : llvm::enumerate(late)) {
     Operation *until = transfer.reader;
     if (index + 1 < late.size() && before(late[index + 1].start, until))
@@ -141,8 +173,9 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
     for (Operation *user : transfer.wait->getUsers())
       if (before(user, until))
         until = user;
-    transfer.wait->moveBefore(until);
+    moves.push_back({transfer.wait, {until}});
   }
+  makeMoves();
   auto firstUser = [&](Transfer &transfer) {
     Operation *first = transfer.reader;
     for (Operation *user : transfer.wait->getUsers())
@@ -151,9 +184,10 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
     return first;
   };
   for (Transfer &transfer : soon) {
-    transfer.wait->moveBefore(firstUser(transfer));
-    transfer.start->moveBefore(transfer.wait);
+    moves.push_back({transfer.wait, {firstUser(transfer)}});
+    moves.push_back({transfer.start, {transfer.wait}});
   }
+  makeMoves();
   if (!ahead)
     return;
   llvm::stable_sort(soon, [&](auto &a, auto &b) { return before(a.wait, b.wait); });
@@ -171,9 +205,12 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
         place = lead(next);
       }
     }
-    startAt(transfer.start, boundWhole(transfer.wait, ArrayRef<Transfer>(soon).take_front(index),
-                                       place, mostWhole));
+    startAt(
+        transfer.start,
+        boundWhole(transfer.wait, ArrayRef<Transfer>(soon).take_front(index), {place}, mostWhole),
+        moves);
   }
+  makeMoves();
 }
 
 /// Emits a remark with the number of collectives and how many overlap with other work.
