@@ -1,5 +1,4 @@
 //===- AnnotateProducts.cpp - Chooses products of 8-bit floats ------------===//
-#include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Support/Remarks.h"
@@ -24,9 +23,6 @@ static std::string findObstacle(ModuleOp module, const Target &target) {
   if (!policy || !policy.getParam().isBF16())
     return "--product-dtype fp8 needs parameters that are used in bf16: give --param-dtype bf16, or "
            "leave out --product-dtype";
-  if (dist::MeshOp mesh = dist::getMesh(module); mesh && mesh.getRanksThat(dist::splitsValues) > 1)
-    return "--product-dtype fp8 cannot be combined with a tensor axis, whose ranks would need one "
-           "scale for the parts of an operand: leave out one of them";
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (function.getResultAttr(i, nn::kGradientOfAttr))

@@ -180,7 +180,7 @@ def AnnotateProductsPass : Pass<"shale-annotate-products", "::mlir::ModuleOp"> {
     without another product.
 
     Fails if the target has no such products (`Target::has8BitProducts`), if parameters are not used in
-    bf16, if the mesh has a tensor axis, or if the model's file computes the gradients.
+    bf16, or if the model's file computes the gradients.
 
     Before:
 
