@@ -1,5 +1,6 @@
 //===- NNDialect.cpp - The nn dialect -------------------------------------===//
 #include "dialects/interfaces/DiscardableAttrs.h"
+#include "dialects/nn/Bindings.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/State.h"
@@ -145,9 +146,17 @@ static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, unsi
                                << (name == kBoundAttr ? ", and positive" : "");
     return success();
   }
+  if (name == kBindingAttr) {
+    auto word = dyn_cast<StringAttr>(attr.getValue());
+    if (!word || !findBinding(word.getValue()))
+      return op->emitOpError() << "'" << name
+                               << "' must be a word of include/shale/Words.def, such as "
+                                  "\"tokens\"; got "
+                               << attr.getValue();
+    return success();
+  }
   static constexpr AttrRule rules[] = {attrRule<NNDialect::RoleAttrHelper>("be #nn.role"),
-                                       attrRule<NNDialect::NameAttrHelper>("be a string"),
-                                       attrRule<NNDialect::BindingAttrHelper>("be a string")};
+                                       attrRule<NNDialect::NameAttrHelper>("be a string")};
   return verifyDiscardableAttr(op, attr, rules);
 }
 

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 25
+#define SHALE_ABI_VERSION 26
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -121,6 +121,22 @@ typedef enum {
 #include "shale/Collectives.def"
 #undef SHALE_COLLECTIVE
 } ShaleCollectiveKind;
+
+/* The words of shale/Words.def. */
+typedef enum {
+#define SHALE_BINDING(NAME, Name, text, number) SHALE_BINDING_##NAME = number,
+#include "shale/Words.def"
+} ShaleBinding;
+
+typedef enum {
+#define SHALE_CATEGORY(NAME, Name, text, number) SHALE_CATEGORY_##NAME = number,
+#include "shale/Words.def"
+} ShaleCategory;
+
+typedef enum {
+#define SHALE_BLOCK(NAME, Name, text, number) SHALE_BLOCK_##NAME = number,
+#include "shale/Words.def"
+} ShaleBlock;
 
 typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to compiled code */
 

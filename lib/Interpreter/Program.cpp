@@ -123,7 +123,7 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   if (auto role = function.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr))
     spec.role = role.getValue();
   if (auto binding = function.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr))
-    spec.binding = binding.getValue().str();
+    spec.binding = nn::findBinding(binding.getValue());
   if (!isFloat(spec.element))
     spec.setRange(inputRanges(function)[i]);
   // Lookups in padded tables accept more than the model does.

@@ -10,6 +10,7 @@
 #ifndef SHALE_INTERPRETER_PROGRAM_H
 #define SHALE_INTERPRETER_PROGRAM_H
 
+#include "dialects/nn/Bindings.h"
 #include "dialects/nn/NN.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "lib/Interpreter/SafeTensors.h"
@@ -47,8 +48,8 @@ struct ValueSpec {
   /// If set, some of the integers have this value: labels that the loss
   /// ignores.
   std::optional<int64_t> ignored;
-  /// `ones` or `arange` as in nn.binding, or empty.
-  std::string binding;
+  /// What fills the input in a program; none if it has no nn.binding.
+  std::optional<nn::Binding> binding;
   /// #nn.file, #nn.fill or null (zero).
   mlir::Attribute init;
   /// If set, the value is this part of another one; `init` is that of the other one.

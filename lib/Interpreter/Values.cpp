@@ -84,9 +84,9 @@ Tensor randomValue(const ValueSpec &spec, uint64_t seed) {
   Stream stream{hashName(spec.name) ^ (seed * 0xd1342543de82ef95ull)};
   if (spec.role == nn::Role::Hyper && result.isFloat()) {
     result.fill(hyperValue(spec.name));
-  } else if (spec.binding == "ones") {
+  } else if (spec.binding == nn::Binding::Ones) {
     result.fill(1);
-  } else if (spec.binding == "arange" && !spec.shape.empty()) {
+  } else if (spec.binding == nn::Binding::Arange && !spec.shape.empty()) {
     for (int64_t i = 0; i < result.size(); ++i)
       result.setNumber(i, i % spec.shape.back());
   } else if (result.isFloat()) {

@@ -24,13 +24,23 @@ Rows<ShaleSite> shale::siteTable(ModuleOp module, ProgramData &data,
   return data.table<ShaleSite>("sites", rows);
 }
 
+// The numbers of shale/Words.def.
+#define SHALE_CATEGORY(NAME, Name, text, number) static_assert(int(rt::Category::Name) == number);
+#include "shale/Words.def"
+#define SHALE_BLOCK(NAME, Name, text, number) static_assert(int(rt::Space::Name) == number);
+#include "shale/Words.def"
+
+static ShaleSpace spaceOf(mem::Memory memory) {
+  return memory == mem::Memory::Host ? SHALE_SPACE_HOST : SHALE_SPACE_DEVICE;
+}
+
 Rows<ShalePlanLine> shale::planTable(ProgramData &data, const ProgramSummary &summary) {
   std::vector<Row<ShalePlanLine>> rows;
   for (const PlanLine &line : summary.lines) {
     Row<ShalePlanLine> row;
-    row.category = data.text(rt::stringifyCategory(line.category));
+    row.category = ShaleCategory(line.category);
     row.what = data.text(line.what);
-    row.space = data.text(mem::stringifyMemory(line.memory));
+    row.space = spaceOf(line.memory);
     row.bytes = line.bytes;
     rows.push_back(std::move(row));
   }
@@ -42,9 +52,9 @@ Rows<ShaleBuffer> shale::bufferTable(ProgramData &data, const ProgramSummary &su
   for (const PlannedBuffer &buffer : summary.buffers) {
     Row<ShaleBuffer> row;
     row.name = data.text(buffer.name);
-    row.category = data.text(rt::stringifyCategory(buffer.category));
-    row.space = data.text((buffer.memory == mem::Memory::Host ? "host " : "") +
-                          rt::stringifySpace(buffer.space).str());
+    row.category = ShaleCategory(buffer.category);
+    row.space = spaceOf(buffer.memory);
+    row.block = ShaleBlock(buffer.space);
     row.offset = buffer.offset;
     row.bytes = buffer.bytes;
     row.padding = buffer.padding;

@@ -1,5 +1,6 @@
 //===- Tables.cpp - The program's tables ----------------------------------===//
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Bindings.h"
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/ProgramSummary.h"
@@ -427,7 +428,7 @@ Rows<ShaleInput> Tables::inputs(rt::FuncOp step) {
     auto bound = input.getAs<IntegerAttr>("bound"), ignored = input.getAs<IntegerAttr>("ignored");
     Row<ShaleInput> row;
     row.name = data.text(input.getAs<StringAttr>("name").getValue());
-    row.binding = data.text(input.getAs<StringAttr>("binding").getValue());
+    row.binding = ShaleBinding(*nn::findBinding(input.getAs<StringAttr>("binding").getValue()));
     row.type = runtimeType(type.getElementType());
     row.rank = type.getRank();
     row.dims = data.numbers("dims", type.getShape());

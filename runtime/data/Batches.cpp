@@ -17,11 +17,15 @@ int64_t elementsOf(const ShaleInput &input) {
   return count;
 }
 
+static bool readsTokens(const ShaleInput &input) {
+  return input.binding == SHALE_BINDING_TOKENS || input.binding == SHALE_BINDING_NEXT_TOKENS;
+}
+
 /// Whether an input holds tokens: integers at positions of a row, other than labels.
 static bool isTokens(const ShaleInput &input) {
-  bool bound = input.binding && std::string(input.binding).compare(0, 6, "tokens") == 0;
   bool isLabel = input.ignored != 0;
-  return bound || (isInteger(static_cast<Dtype>(input.type)) && input.rank >= 2 && !isLabel);
+  return readsTokens(input) ||
+         (isInteger(static_cast<Dtype>(input.type)) && input.rank >= 2 && !isLabel);
 }
 
 Counted countedOf(const ShaleProgram &program) {
@@ -75,8 +79,7 @@ static int64_t vocabularyOf(const ShaleProgram &program) {
   int64_t least = 0;
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &input = program.inputs[i];
-    bool read = input.binding && std::string(input.binding).compare(0, 6, "tokens") == 0;
-    if (read && input.bound > 0 && (least == 0 || input.bound < least))
+    if (readsTokens(input) && input.bound > 0 && (least == 0 || input.bound < least))
       least = input.bound;
   }
   return least;
@@ -259,15 +262,16 @@ void Batches::planInput(int index) {
   plan.wholeRows = plan.rowCount * parts;
   plan.firstRow = split >= 0 ? plan.rowCount * dataPart(program, rank) : 0;
 
-  std::string binding = input.binding ? input.binding : "";
-  if (binding == "seed" || binding == "step" || binding == "microbatch") {
+  if (input.binding == SHALE_BINDING_SEED || input.binding == SHALE_BINDING_STEP ||
+      input.binding == SHALE_BINDING_MICROBATCH) {
     plan.kind = Plan::Random;
     return;
   }
   if (!tensors.empty() && tensors[0]->find(input.name))
     return planTensor(index, plan);
-  if (binding == "ones" || binding == "all-ones" || binding == "arange") {
-    plan.kind = binding == "arange" ? Plan::Range : Plan::Ones;
+  if (input.binding == SHALE_BINDING_ONES || input.binding == SHALE_BINDING_ALL_ONES ||
+      input.binding == SHALE_BINDING_ARANGE) {
+    plan.kind = input.binding == SHALE_BINDING_ARANGE ? Plan::Range : Plan::Ones;
     return;
   }
   if (!tensors.empty() && planFromTokens(index, plan))
@@ -278,7 +282,7 @@ void Batches::planInput(int index) {
          hasWeights(program, *tensors[0]) ? ": it holds weights, which --init takes" : "");
   if (tokens.empty())
     fail(SHALE_EXIT_USAGE, "the program reads input '%s': give --data FILE", input.name);
-  if (binding != "tokens" && binding != "tokens+1")
+  if (!readsTokens(input))
     fail(SHALE_EXIT_DATA,
          "input '%s' is bound to no tokens, so '%s' cannot fill it: give a "
          ".safetensors file with a tensor of that name",
@@ -287,7 +291,7 @@ void Batches::planInput(int index) {
     fail(SHALE_EXIT_DATA, "input '%s' is bound to tokens but has type %s", input.name,
          nameOf(static_cast<Dtype>(input.type)));
   plan.kind = Plan::Tokens;
-  plan.shift = binding == "tokens+1" ? 1 : 0;
+  plan.shift = input.binding == SHALE_BINDING_NEXT_TOKENS ? 1 : 0;
   int64_t length = plan.outer * plan.inner;
   if (windowRows != 0 && (length != windowLength || plan.wholeRows != windowRows))
     fail(SHALE_EXIT_DATA, "input '%s' has %lld rows of %lld tokens, another input %lld of %lld",
@@ -300,14 +304,13 @@ void Batches::planInput(int index) {
 
 bool Batches::planFromTokens(int index, Plan &plan) {
   const ShaleInput &input = program.inputs[index];
-  std::string binding = input.binding ? input.binding : "";
-  bool next = binding == "tokens+1";
-  if (!next && binding != "tokens")
+  bool next = input.binding == SHALE_BINDING_NEXT_TOKENS;
+  if (!readsTokens(input))
     return false;
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &other = program.inputs[i];
-    if (i == index || !other.binding || std::string(other.binding) != "tokens" ||
-        !tensors[0]->find(other.name) || elementsOf(other) != elementsOf(input))
+    if (i == index || other.binding != SHALE_BINDING_TOKENS || !tensors[0]->find(other.name) ||
+        elementsOf(other) != elementsOf(input))
       continue;
     bool sameShape = other.rank == input.rank && other.batch_dim == input.batch_dim &&
                      std::equal(input.dims, input.dims + input.rank, other.dims);
@@ -397,10 +400,10 @@ void Batches::fillRandom(const Randomness &randomness, void *const *buffers) con
   for (int i = 0; i < program.input_count; ++i) {
     if (plans[i].kind != Plan::Random)
       continue;
-    std::string binding = program.inputs[i].binding;
-    int64_t value = binding == "seed"   ? static_cast<int64_t>(randomness.seed)
-                    : binding == "step" ? randomness.step
-                                        : randomness.microbatch;
+    int32_t binding = program.inputs[i].binding;
+    int64_t value = binding == SHALE_BINDING_SEED   ? static_cast<int64_t>(randomness.seed)
+                    : binding == SHALE_BINDING_STEP ? randomness.step
+                                                    : randomness.microbatch;
     std::memcpy(buffers[i], &value, sizeof(value));
   }
 }
@@ -482,7 +485,7 @@ void Batches::fillNext(int index, const void *source, void *target) const {
 const char *Batches::filledWithOnes() const {
   for (int i = 0; i < program.input_count; ++i)
     if (!tensors.empty() && plans[i].kind == Plan::Ones &&
-        std::string(program.inputs[i].binding) == "ones")
+        program.inputs[i].binding == SHALE_BINDING_ONES)
       return program.inputs[i].name;
   return nullptr;
 }
@@ -493,7 +496,7 @@ void Batches::check(int index, int64_t from, int64_t count, const void *data,
                     const std::string &path, const char *what, int64_t position) const {
   const ShaleInput &input = program.inputs[index];
   Dtype type = static_cast<Dtype>(input.type);
-  if (input.binding && std::string(input.binding) == "all-ones") {
+  if (input.binding == SHALE_BINDING_ALL_ONES) {
     char one[8];
     int64_t number = 1, size = sizeOf(type);
     convert(Dtype::I64, &number, type, one, 1);

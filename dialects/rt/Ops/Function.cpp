@@ -1,4 +1,5 @@
 //===- Function.cpp - Functions and kernels -------------------------------===//
+#include "dialects/nn/Bindings.h"
 #include "dialects/nn/Ops/Aliases.h"
 #include "dialects/rt/RT.h"
 
@@ -10,7 +11,8 @@ LogicalResult FuncOp::verify() {
   for (Attribute input : getInputs()) { // func_c1
     auto entry = dyn_cast<DictionaryAttr>(input);
     auto type = entry ? entry.getAs<TypeAttr>("type") : TypeAttr();
-    if (!entry || !entry.getAs<StringAttr>("name") || !entry.getAs<StringAttr>("binding") ||
+    auto binding = entry ? entry.getAs<StringAttr>("binding") : StringAttr();
+    if (!binding || !nn::findBinding(binding.getValue()) || !entry.getAs<StringAttr>("name") ||
         !entry.getAs<IntegerAttr>("batch_dim") || !type || !isa<RankedTensorType>(type.getValue()))
       return emitOpError() << "an input needs name, binding, type and batch_dim; got " << input;
     Attribute bound = entry.get("bound"), ignored = entry.get("ignored"); // func_c2

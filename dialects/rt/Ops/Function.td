@@ -21,7 +21,7 @@ def RT_FuncOp : RT_Op<"func", [Symbol, IsolatedFromAbove, SingleBlockImplicitTer
     of type ShaleFunction (include/shale/Runtime.h) in codegen.
 
     Constraints:
-    - (C1) each entry of `inputs` has a string `name`, a string `binding`, a tensor `type` and an i64 `batch_dim`.
+    - (C1) each entry of `inputs` has a string `name`, a `binding` of include/shale/Words.def, a tensor `type` and an i64 `batch_dim`.
     - (C2) `bound` is a positive integer; `ignored` is an integer and is present only with `bound`.
 
     Example: see test/dialects/rt/function.mlir

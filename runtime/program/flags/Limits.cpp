@@ -57,8 +57,8 @@ int64_t plannedBytes(const ShaleProgram &program, bool both, bool fixed) {
   int64_t bytes = 0;
   for (int32_t i = 0; i < program.plan_line_count; ++i) {
     const ShalePlanLine &line = program.plan[i];
-    if ((both || std::strcmp(line.space, "host") == 0) &&
-        (fixed || std::strcmp(line.category, "fixed") != 0))
+    if ((both || line.space == SHALE_SPACE_HOST) &&
+        (fixed || line.category != SHALE_CATEGORY_FIXED))
       bytes += line.bytes;
   }
   return bytes;

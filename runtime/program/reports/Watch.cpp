@@ -1,6 +1,7 @@
 // --report-buffers: records which buffers the compiled step actually uses.
 #include "runtime/program/reports/Watch.h"
 #include "runtime/comm/Collectives.h"
+#include "runtime/core/AbiWords.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Rank.h"
@@ -43,9 +44,9 @@ bool Watch::inArena(const char *at) const {
 }
 
 char *Watch::placeOf(const ShaleBuffer &buffer) const {
-  if (std::strcmp(buffer.space, "arena") == 0)
-    return blocks.arena + buffer.offset;
-  return std::strcmp(buffer.space, "host arena") == 0 ? blocks.hostArena + buffer.offset : nullptr;
+  if (buffer.block != SHALE_BLOCK_ARENA)
+    return nullptr;
+  return (buffer.space == SHALE_SPACE_HOST ? blocks.hostArena : blocks.arena) + buffer.offset;
 }
 
 void Watch::call(const char *, const std::vector<Operand> &reads,
@@ -312,14 +313,13 @@ std::string Watch::report() const {
     char *place = placeOf(buffer);
     bool inArena = place != nullptr;
     // State that does not outlive a step: accumulated gradients.
-    bool onHost = std::strcmp(buffer.space, "host state") == 0;
-    bool sums = (onHost || std::strcmp(buffer.space, "state") == 0) &&
-                std::strcmp(buffer.category, "gradients") == 0;
+    bool onHost = buffer.block == SHALE_BLOCK_STATE && buffer.space == SHALE_SPACE_HOST;
+    bool sums = buffer.block == SHALE_BLOCK_STATE && buffer.category == SHALE_CATEGORY_GRADIENTS;
     int64_t offset = buffer.offset + (onHost ? program.state_bytes : 0);
     if (inArena || sums)
       buffers.push_back({{"name", buffer.name},
-                         {"category", buffer.category},
-                         {"space", buffer.space},
+                         {"category", categoryText(buffer.category)},
+                         {"space", placeText(buffer)},
                          {"address", address(inArena ? place : stateAt(offset))},
                          {"bytes", buffer.bytes},
                          {"padding", buffer.padding},

@@ -186,3 +186,17 @@ nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<>}
 // state_c5: a misspelled attribute, or one of an older version, which nothing would read.
 // expected-error@+1 {{has no attribute 'lr_scale'}}
 nn.state @w role = param type = tensor<8xf32> {lr_scale = 2.0 : f64}
+
+// -----
+
+// expected-error @+1 {{'nn.binding' must be a word of include/shale/Words.def, such as "tokens"; got "tokenz"}}
+func.func @f(%x: tensor<2xi64> {nn.binding = "tokenz"}) -> tensor<2xi64> {
+  return %x : tensor<2xi64>
+}
+
+// -----
+
+// expected-error @+1 {{'nn.binding' must be a word of include/shale/Words.def, such as "tokens"; got 1 : i64}}
+func.func @f(%x: tensor<2xi64> {nn.binding = 1 : i64}) -> tensor<2xi64> {
+  return %x : tensor<2xi64>
+}

@@ -7,6 +7,13 @@ rt.func @step inputs = [{name = "x"}] hyper = [] metrics = [] {
 
 // -----
 
+// func_c1: the binding is a word of include/shale/Words.def.
+// expected-error @+1 {{an input needs name, binding, type and batch_dim; got {batch_dim = 0 : i64, binding = "tokenz"}}
+rt.func @step inputs = [{name = "x", binding = "tokenz", type = tensor<4xi64>, batch_dim = 0 : i64}] hyper = [] metrics = [] {
+}
+
+// -----
+
 // func_c2
 // expected-error @+1 {{an input's bound must be positive, and ignored an integer beside it}}
 rt.func @step inputs = [{name = "x", binding = "", type = tensor<4xi64>, batch_dim = 0 : i64, bound = 0 : i64}] hyper = [] metrics = [] {

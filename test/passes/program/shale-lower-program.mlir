@@ -71,7 +71,7 @@
 // CHECK-NEXT: state group 0 role 0 type 0 axis -1 offset 0 count 32
 // CHECK-NEXT: state group 1 role 0 type 0 axis -1 offset 128 count 4
 // CHECK-NEXT: state group 0 role 3 type 0 axis 0 offset 192 count 16
-// CHECK-NEXT: input ids from tokens type 4 rank 2 first 2 batch 0 bound 256
+// CHECK-NEXT: input ids from 1 type 4 rank 2 first 2 batch 0 bound 256
 // CHECK-NEXT: hyper lr source 1 base -1 default 0 from 0 to 0:
 // CHECK-NEXT: hyper beta1 source 0 base -1 default 0.9 from 0 to 1 excluded: decay of the first moment
 // CHECK-NEXT: hyper bias1 source 2 base 1 default 0 from 0 to 0: beta1
@@ -96,14 +96,14 @@
 // CHECK-NEXT: site u kind 1 axis 0 bytes 64
 // CHECK-NEXT: site u kind 0 axis 0 bytes 64
 // CHECK-NEXT: site loss kind 2 axis 0 bytes 8
-// CHECK: line parameters parameters at rest 144
-// CHECK: line optimizer optimizer state 64
-// CHECK: line parameters alignment of state 48
-// CHECK: line gradients gradients, at the arena's peak 128
-// CHECK: line communication receive scratch 128
-// CHECK: buffer f parameters state offset 0 bytes 128 padding 64
-// CHECK: buffer f.moment1 optimizer state offset 192 bytes 64 padding 32
-// CHECK: buffer u gradients arena offset 0 bytes 128 padding 64
+// CHECK: line 0 parameters at rest 144
+// CHECK: line 2 optimizer state 64
+// CHECK: line 0 alignment of state 48
+// CHECK: line 1 gradients, at the arena's peak 128
+// CHECK: line 4 receive scratch 128
+// CHECK: buffer f 0 space 0 block 0 offset 0 bytes 128 padding 64
+// CHECK: buffer f.moment1 2 space 0 block 0 offset 192 bytes 64 padding 32
+// CHECK: buffer u 1 space 0 block 1 offset 0 bytes 128 padding 64
 // CHECK: kernel update_0: 16 of type 0, 16 of type 0, 1 of type 0, 16 of type 0, 1 of type 0
 // CHECK-NEXT: limits 1000 3000
 // CHECK: state 256 arena 256 scratch 128 tokens 16 evaluate 0 sum 1

@@ -288,9 +288,10 @@ const ShaleState states[] = {{0, SHALE_ROLE_PARAM, SHALE_F32, axis, paramAt, loc
                              {0, SHALE_ROLE_SLOT, SHALE_F32, axis, m1At, local},
                              {0, SHALE_ROLE_SLOT + 1, SHALE_F32, axis, m2At, local},
                              {1, SHALE_ROLE_PARAM, SHALE_F32, -1, frozenAt, frozenCount}};
-const ShaleInput inputTable[] = {{"tokens", "tokens", SHALE_I64, 2, inputDims, 0, vocab, 0},
-                                 {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, vocab, -100},
-                                 {"step", "step", SHALE_I64, 0, nullptr, -1, 0, 0}};
+const ShaleInput inputTable[] = {
+    {"tokens", SHALE_BINDING_TOKENS, SHALE_I64, 2, inputDims, 0, vocab, 0},
+    {"targets", SHALE_BINDING_NEXT_TOKENS, SHALE_I64, 2, inputDims, 0, vocab, -100},
+    {"step", SHALE_BINDING_STEP, SHALE_I64, 0, nullptr, -1, 0, 0}};
 const char *const slots[] = {"moment1", "moment2"};
 const char *const foreign[] = {"momentum"};
 constexpr ShaleHyper computed(const char *name, int32_t source, int32_t base = -1) {
@@ -333,10 +334,13 @@ const ShaleSite sites[] = {
     site("loss", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), LossF),
     site("loss", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), LossR),
     site("norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), NormF)};
-const ShalePlanLine plan[] = {{"parameters", "state", "device", stateBytes},
-                              {"activations", "arena", "device", arenaBytes}};
-const ShaleBuffer buffers[] = {{"root", "parameters", "state", paramAt, bytes, 0},
-                               {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
+const ShalePlanLine plan[] = {
+    {SHALE_CATEGORY_PARAMETERS, "state", SHALE_SPACE_DEVICE, stateBytes},
+    {SHALE_CATEGORY_ACTIVATIONS, "arena", SHALE_SPACE_DEVICE, arenaBytes}};
+const ShaleBuffer buffers[] = {
+    {"root", SHALE_CATEGORY_PARAMETERS, SHALE_SPACE_DEVICE, SHALE_BLOCK_STATE, paramAt, bytes, 0},
+    {"gradients", SHALE_CATEGORY_GRADIENTS, SHALE_SPACE_DEVICE, SHALE_BLOCK_ARENA, gradAt,
+     groupCount * 4, 0}};
 const ShaleOperand scaleOperands[] = {
     {groupCount, SHALE_F32}, {1, SHALE_F32}, {groupCount, SHALE_F32}};
 const ShaleKernelOperands kernels[] = {{"scale", scaleOperands, 3}};

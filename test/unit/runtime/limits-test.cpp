@@ -18,8 +18,9 @@ TEST(Limits, NumbersOfThreads) {
 }
 
 TEST(Limits, PlannedMemoryOfAllRanks) {
-  ShalePlanLine lines[] = {{"parameters", "weights", "device", int64_t(1) << 30},
-                           {"fixed", "libraries", "host", 1 << 20}};
+  ShalePlanLine lines[] = {
+      {SHALE_CATEGORY_PARAMETERS, "weights", SHALE_SPACE_DEVICE, int64_t(1) << 30},
+      {SHALE_CATEGORY_FIXED, "libraries", SHALE_SPACE_HOST, 1 << 20}};
   ShaleProgram program{};
   program.plan = lines;
   program.plan_line_count = 2;

@@ -143,8 +143,8 @@ TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
 // with ones.
 TEST_F(Safetensors, AMissingMaskIsNamed) {
   int64_t dims[] = {2, 3};
-  ShaleInput inputs[] = {{"tokens", "tokens", SHALE_I64, 2, dims, 0, 9, 0},
-                         {"mask", "ones", SHALE_I64, 2, dims, 0, 2, 0}};
+  ShaleInput inputs[] = {{"tokens", SHALE_BINDING_TOKENS, SHALE_I64, 2, dims, 0, 9, 0},
+                         {"mask", SHALE_BINDING_ONES, SHALE_I64, 2, dims, 0, 2, 0}};
   ShaleProgram program{};
   program.inputs = inputs;
   program.input_count = 2;

@@ -132,7 +132,7 @@ int main(void) {
            p->states[i].role, p->states[i].type, p->states[i].axis, (int)p->states[i].offset,
            (int)p->states[i].local_count);
   for (int i = 0; i < p->input_count; ++i)
-    printf("input %s from %s type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name,
+    printf("input %s from %d type %d rank %d first %d batch %d bound %d\n", p->inputs[i].name,
            p->inputs[i].binding, p->inputs[i].type, p->inputs[i].rank, (int)p->inputs[i].dims[0],
            p->inputs[i].batch_dim, (int)p->inputs[i].bound);
   for (int i = 0; i < p->hyper_count; ++i) {
@@ -157,13 +157,13 @@ int main(void) {
            p->sites[i].axis, (int)p->sites[i].sent_bytes);
   int64_t sum = 0;
   for (int i = 0; i < p->plan_line_count; ++i) {
-    printf("line %s %s %lld\n", p->plan[i].category, p->plan[i].what, (long long)p->plan[i].bytes);
+    printf("line %d %s %lld\n", p->plan[i].category, p->plan[i].what, (long long)p->plan[i].bytes);
     sum += p->plan[i].bytes;
   }
   for (int i = 0; i < p->buffer_count; ++i)
-    printf("buffer %s %s %s offset %d bytes %d padding %d\n", p->buffers[i].name,
-           p->buffers[i].category, p->buffers[i].space, (int)p->buffers[i].offset,
-           (int)p->buffers[i].bytes, (int)p->buffers[i].padding);
+    printf("buffer %s %d space %d block %d offset %d bytes %d padding %d\n", p->buffers[i].name,
+           p->buffers[i].category, p->buffers[i].space, p->buffers[i].block,
+           (int)p->buffers[i].offset, (int)p->buffers[i].bytes, (int)p->buffers[i].padding);
   for (int i = 0; i < p->kernel_count; ++i) {
     const ShaleKernelOperands *k = &p->kernels[i];
     printf("kernel %s:", k->name);
