@@ -18,53 +18,10 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 
-class GpuKernel final : public KernelBase {
-public:
+/// The threads of a kernel whose form has rows: which row and which columns each of them takes.
+class RowThreads : public KernelBase {
+protected:
   using KernelBase::KernelBase;
-
-private:
-  bool emitAll() override { return form.flat ? emitFlat() : emitRows(); }
-
-  bool emitFlat() {
-    int64_t each = schedule.chunks / schedule.parts;
-    int64_t units = form.columns / (schedule.width * schedule.parts);
-    Value first = arith::MulIOp::create(b, loc, block, index(schedule.threads * each));
-    first = arith::AddIOp::create(b, loc, first, thread);
-    bool whole = schedule.blocks * schedule.threads * each == units;
-    LinearIndex start;
-    if (whole)
-      start = addDim(units, first);
-    for (int64_t number = 0; number < each; ++number) {
-      emitter.setInsertion(0);
-      LinearIndex unit = start.plus(number * schedule.threads);
-      Value condition;
-      if (!whole)
-        std::tie(unit, condition) = guarded(plus(first, number * schedule.threads), units);
-      Outputs made;
-      for (int64_t part = 0; part < schedule.parts; ++part)
-        if (!emitOutputs(form.columns, chunkOf(unit, part), schedule.width, made))
-          return false;
-      // Other outputs have an element for each place, where the parts are computed, too.
-      if (schedule.parts > 1 && !emitOutputs(form.columns / schedule.parts,
-                                             unit.times(schedule.width), schedule.width, made))
-        return false;
-      storeWhere(condition, made);
-    }
-    return true;
-  }
-
-  /// Returns the first element of a unit's chunk in a part.
-  LinearIndex chunkOf(const LinearIndex &unit, int64_t part) {
-    if (schedule.parts == 1)
-      return unit.times(schedule.width);
-    LinearIndex group, place;
-    emitter.divide(unit, schedule.part / schedule.width, group, place);
-    return group.times(schedule.parts * schedule.part)
-        .plus(place.times(schedule.width))
-        .plus(part * schedule.part);
-  }
-
-  // ---- rows
 
   /// A chunk of neighbouring columns of the row.
   struct Chunk {
@@ -130,6 +87,109 @@ private:
     ValueRange results = emitter.closeLoop(loop, values);
     values.assign(results.begin(), results.end());
     return true;
+  }
+
+  Value powerOf(Value value, Value base) {
+    return math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, value, base));
+  }
+
+  /// Adds exp(x - max) over a chunk to a sum of exp(x - before), where `max` is the greater maximum
+  /// after the chunk. Both are of this thread, which may have seen only -inf: the sum is 0 then.
+  Value addPowers(nn::ReduceOp op, const Chunk &chunk, Value before, Value max, Value sum) {
+    Value least = identity(op), zero = constantLike(b, loc, sum.getType(), 0);
+    Value isLeast = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, max, least);
+    Value base = arith::SelectOp::create(b, loc, isLeast, zero, max);
+    Value differs = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, max, before);
+    auto scaled = scf::IfOp::create(b, loc, sum.getType(), differs, /*withElseRegion=*/true);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(scaled.thenBlock());
+      Value moved = arith::MulFOp::create(b, loc, sum, powerOf(before, base));
+      scf::YieldOp::create(b, loc, moved);
+      b.setInsertionPointToEnd(scaled.elseBlock());
+      scf::YieldOp::create(b, loc, sum);
+    }
+    SmallVector<Value> powers;
+    for (int64_t i = 0; i < schedule.width; ++i)
+      powers.push_back(powerOf(emitter.emit(op.getInput(), chunk.start.plus(i)), base));
+    return arith::AddFOp::create(b, loc, scaled.getResult(0),
+                                 exchange.reduceHalves(nn::ReduceKind::Sum, powers));
+  }
+
+  /// Reduces the elements of a chunk, by halves.
+  Value reduceChunk(nn::ReduceOp op, const Chunk &chunk) {
+    SmallVector<Value> elements;
+    for (int64_t i = 0; i < schedule.width; ++i) {
+      elements.push_back(emitter.emit(op.getInput(), chunk.start.plus(i)));
+      if (!elements.back())
+        return nullptr;
+    }
+    emitter.setInsertion(emitter.depth());
+    Value sum = exchange.reduceHalves(op.getKind(), elements);
+    if (chunk.inside)
+      sum = arith::SelectOp::create(b, loc, chunk.inside, sum, identity(op));
+    return sum;
+  }
+
+  /// Reduces the values of a row's threads. All get the result.
+  Value reduceThreads(nn::ReduceKind kind, Value value) {
+    return exchange.reduceRow(kind, value,
+                              {schedule.rowThreads, schedule.rowsPerBlock, thread, slot}, turn);
+  }
+
+  Value lane; ///< this thread's number among those of its row
+  LinearIndex row, laneDim, firstColumn;
+  Value rowInside; ///< whether the row exists; null: always
+  Value slot;      ///< its number among the rows side by side; null: there is one
+  Value turn;      ///< 0 and 1 in turn if a loop takes one row after another
+  unsigned rowScope = 0;
+  SmallVector<Chunk> chunks;
+};
+
+class GpuKernel final : public RowThreads {
+public:
+  using RowThreads::RowThreads;
+
+private:
+  bool emitAll() override { return form.flat ? emitFlat() : emitRows(); }
+
+  bool emitFlat() {
+    int64_t each = schedule.chunks / schedule.parts;
+    int64_t units = form.columns / (schedule.width * schedule.parts);
+    Value first = arith::MulIOp::create(b, loc, block, index(schedule.threads * each));
+    first = arith::AddIOp::create(b, loc, first, thread);
+    bool whole = schedule.blocks * schedule.threads * each == units;
+    LinearIndex start;
+    if (whole)
+      start = addDim(units, first);
+    for (int64_t number = 0; number < each; ++number) {
+      emitter.setInsertion(0);
+      LinearIndex unit = start.plus(number * schedule.threads);
+      Value condition;
+      if (!whole)
+        std::tie(unit, condition) = guarded(plus(first, number * schedule.threads), units);
+      Outputs made;
+      for (int64_t part = 0; part < schedule.parts; ++part)
+        if (!emitOutputs(form.columns, chunkOf(unit, part), schedule.width, made))
+          return false;
+      // Other outputs have an element for each place, where the parts are computed, too.
+      if (schedule.parts > 1 && !emitOutputs(form.columns / schedule.parts,
+                                             unit.times(schedule.width), schedule.width, made))
+        return false;
+      storeWhere(condition, made);
+    }
+    return true;
+  }
+
+  /// Returns the first element of a unit's chunk in a part.
+  LinearIndex chunkOf(const LinearIndex &unit, int64_t part) {
+    if (schedule.parts == 1)
+      return unit.times(schedule.width);
+    LinearIndex group, place;
+    emitter.divide(unit, schedule.part / schedule.width, group, place);
+    return group.times(schedule.parts * schedule.part)
+        .plus(place.times(schedule.width))
+        .plus(part * schedule.part);
   }
 
   bool emitRows() {
@@ -432,62 +492,6 @@ private:
     return true;
   }
 
-  Value powerOf(Value value, Value base) {
-    return math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, value, base));
-  }
-
-  /// Adds exp(x - max) over a chunk to a sum of exp(x - before), where `max` is the greater maximum
-  /// after the chunk. Both are of this thread, which may have seen only -inf: the sum is 0 then.
-  Value addPowers(nn::ReduceOp op, const Chunk &chunk, Value before, Value max, Value sum) {
-    Value least = identity(op), zero = constantLike(b, loc, sum.getType(), 0);
-    Value isLeast = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, max, least);
-    Value base = arith::SelectOp::create(b, loc, isLeast, zero, max);
-    Value differs = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, max, before);
-    auto scaled = scf::IfOp::create(b, loc, sum.getType(), differs, /*withElseRegion=*/true);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToEnd(scaled.thenBlock());
-      Value moved = arith::MulFOp::create(b, loc, sum, powerOf(before, base));
-      scf::YieldOp::create(b, loc, moved);
-      b.setInsertionPointToEnd(scaled.elseBlock());
-      scf::YieldOp::create(b, loc, sum);
-    }
-    SmallVector<Value> powers;
-    for (int64_t i = 0; i < schedule.width; ++i)
-      powers.push_back(powerOf(emitter.emit(op.getInput(), chunk.start.plus(i)), base));
-    return arith::AddFOp::create(b, loc, scaled.getResult(0),
-                                 exchange.reduceHalves(nn::ReduceKind::Sum, powers));
-  }
-
-  /// Reduces the elements of a chunk, by halves.
-  Value reduceChunk(nn::ReduceOp op, const Chunk &chunk) {
-    SmallVector<Value> elements;
-    for (int64_t i = 0; i < schedule.width; ++i) {
-      elements.push_back(emitter.emit(op.getInput(), chunk.start.plus(i)));
-      if (!elements.back())
-        return nullptr;
-    }
-    emitter.setInsertion(emitter.depth());
-    Value sum = exchange.reduceHalves(op.getKind(), elements);
-    if (chunk.inside)
-      sum = arith::SelectOp::create(b, loc, chunk.inside, sum, identity(op));
-    return sum;
-  }
-
-  /// Reduces the values of a row's threads. All get the result.
-  Value reduceThreads(nn::ReduceKind kind, Value value) {
-    return exchange.reduceRow(kind, value,
-                              {schedule.rowThreads, schedule.rowsPerBlock, thread, slot}, turn);
-  }
-
-  // A form with rows:
-  Value lane; ///< this thread's number among those of its row
-  LinearIndex row, laneDim, firstColumn;
-  Value rowInside; ///< whether the row exists; null: always
-  Value slot;      ///< its number among the rows side by side; null: there is one
-  Value turn;      ///< 0 and 1 in turn if a loop takes one row after another
-  unsigned rowScope = 0;
-  SmallVector<Chunk> chunks;
   /// Sums of columns so far: of each op in the form's order, of each element of each chunk.
   SmallVector<Value> columnSums;
   SmallPtrSet<Operation *, 4> done; ///< reductions of later levels that are emitted
