@@ -68,7 +68,7 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
     }
     int64_t sum = 0;
     for (auto [key, size] : bytes) {
-      summary.lines.push_back({key.first, key.second.str(), size, memory, true});
+      summary.lines.push_back({key.first, key.second.str(), size, memory, PlanLine::State});
       sum += size;
     }
     int64_t whole = summary.stateBytes[memory];
@@ -248,11 +248,11 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, mem::Mem
                                       ""};
   const char *const *what = memory == mem::Memory::Host ? kHost : kDevice;
   for (auto [category, bytes] : largest.atPeak)
-    summary.lines.push_back({category, what[int(category)], bytes, memory, true});
+    summary.lines.push_back({category, what[int(category)], bytes, memory, PlanLine::Arena});
   int64_t whole = summary.arenaBytes[memory];
   if (whole > largest.peakBytes)
     summary.lines.push_back(
-        {rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, memory, true});
+        {rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, memory, PlanLine::Arena});
   return success();
 }
 

@@ -25,9 +25,9 @@ struct PlanLine {
   std::string what;
   int64_t bytes;
   mem::Memory memory = mem::Memory::Device;
-  /// Whether the bytes are of states, of buffers of the arena or of gaps in the arena.
-  /// If not, they are allocated besides these for the whole run.
-  bool held = false;
+  /// What has the bytes: the block of state, the arena (buffers and gaps), or the process, which
+  /// allocates them besides these for the whole run.
+  enum Holder { Process, State, Arena } holder = Process;
 };
 
 struct PlannedBuffer {

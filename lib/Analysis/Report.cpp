@@ -52,7 +52,7 @@ static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Tim
                                        {"memory", mem::stringifyMemory(line.memory)},
                                        {"what", line.what},
                                        {"bytes", line.bytes},
-                                       {"held", line.held}});
+                                       {"held", line.holder != PlanLine::Process}});
   for (const Timeline &timeline : timelines) {
     llvm::json::Array tensors, ops;
     for (const LiveTensor &tensor : timeline.tensors)

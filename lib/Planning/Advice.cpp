@@ -265,7 +265,7 @@ static void printContents(const Plan &planned, mem::Memory memory, raw_ostream &
     printLive(*timeline, memory, 8, os);
   os << "  beside the arena:\n";
   for (const PlanLine &line : planned.summary.lines)
-    if (line.memory == memory && !StringRef(line.what).contains("arena"))
+    if (line.memory == memory && line.holder != PlanLine::Arena)
       os << llvm::format("  %15lld  ", (long long)line.bytes) << line.what << "\n";
 }
 
