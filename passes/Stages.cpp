@@ -36,6 +36,8 @@ static UnbindLabelsPassOptions unbindOptions(const CompileOptions &o) {
 
 static LowerProgramPassOptions programOptions(const CompileOptions &o) {
   LowerProgramPassOptions program;
+  if (o.output.empty()) // a stage of shale-opt: paths stay as they are
+    return program;
   bool given = o.typed.count("embed-path");
   StringRef folder = llvm::sys::path::parent_path(o.output);
   llvm::SmallString<128> real;
@@ -183,17 +185,19 @@ std::string shale::checkInsertedPasses(const CompileOptions &options) {
 // Stages as pipelines of shale-opt
 //===----------------------------------------------------------------------===//
 
-/// Splits the options of a pipeline at spaces outside of braces.
+/// Splits the options of a pipeline at spaces outside of braces and quotes.
 static llvm::SmallVector<StringRef> splitOptions(StringRef text) {
   llvm::SmallVector<StringRef> words;
   int depth = 0;
+  char quote = 0;
   size_t begin = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '{')
-      ++depth;
-    if (i < text.size() && text[i] == '}')
-      --depth;
-    if (i < text.size() && (text[i] != ' ' || depth > 0))
+    char c = i < text.size() ? text[i] : ' ';
+    if (quote || c == '"' || c == '\'')
+      quote = !quote ? c : c == quote ? 0 : quote;
+    else if (c == '{' || c == '}')
+      depth += c == '{' ? 1 : -1;
+    if (i < text.size() && (quote || depth > 0 || !llvm::isSpace(c)))
       continue;
     if (i > begin)
       words.push_back(text.slice(begin, i));
@@ -206,15 +210,21 @@ static llvm::SmallVector<StringRef> splitOptions(StringRef text) {
 static std::string setOptions(CompileOptions &options, StringRef text) {
   for (StringRef word : splitOptions(text)) {
     auto [name, value] = word.split('=');
-    if (value.starts_with("{") && value.ends_with("}"))
-      value = value.drop_front().drop_back();
+    if (StringRef ends = "{}\"\"''"; value.size() > 1)
+      for (size_t i = 0; i < ends.size(); i += 2)
+        if (value.front() == ends[i] && value.back() == ends[i + 1]) {
+          value = value.drop_front().drop_back();
+          break;
+        }
     const Flag *flag = flagNamed(name);
-    if (!flag || (!flag->changesPlan() && name != "target" && name != "no-recover"))
+    bool ofRecover = name == "target" || name == "no-recover"; // their effect is on the import
+    if (!flag || name == "insert-pass" || (!flag->changesPlan() && !ofRecover))
       return ("'" + name + "' is not a flag of shalec that changes a stage").str();
     if (std::string wrong = flag->set(options, value); !wrong.empty())
       return ("'" + name + "': " + wrong).str();
     options.typed.insert(name.str());
   }
+  options.chooseShard();
   return "";
 }
 

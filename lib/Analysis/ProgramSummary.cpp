@@ -251,8 +251,8 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, mem::Mem
     summary.lines.push_back({category, what[int(category)], bytes, memory, PlanLine::Arena});
   int64_t whole = summary.arenaBytes[memory];
   if (whole > largest.peakBytes)
-    summary.lines.push_back(
-        {rt::Category::Workspace, "gaps of the arena", whole - largest.peakBytes, memory, PlanLine::Arena});
+    summary.lines.push_back({rt::Category::Workspace, "gaps of the arena",
+                             whole - largest.peakBytes, memory, PlanLine::Arena});
   return success();
 }
 

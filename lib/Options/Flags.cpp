@@ -28,18 +28,18 @@ template <auto Member> std::string append(O &o, StringRef v) {
   return "";
 }
 
-/// Sets a flag without a value.
-template <auto Member, bool Value = true> std::string setOn(O &o, StringRef) {
-  o.*Member = Value;
-  return "";
-}
-
 template <auto Member> std::string setBool(O &o, StringRef v) {
   std::string word = v.lower();
   bool isTrue = llvm::is_contained({"true", "on", "yes", "1"}, word);
   bool known = isTrue || llvm::is_contained({"false", "off", "no", "0"}, word);
   o.*Member = isTrue;
   return known ? "" : ("'" + v + "' is not one of true, false").str();
+}
+/// Sets a flag without a value to `Value`. A pipeline of a stage can give it one: false undoes it.
+template <auto Member, bool Value = true> std::string setOn(O &o, StringRef v) {
+  std::string wrong = setBool<Member>(o, v.empty() ? "true" : v);
+  o.*Member = o.*Member == Value;
+  return wrong;
 }
 /// Sets a flag that is on without a value.
 template <auto Member> std::string setSwitch(O &o, StringRef v) {

@@ -15,17 +15,25 @@
 
 include "mlir/Pass/PassBase.td"
 
+/// The text of a pass' option: what its value is, and the text of the flag without the default that
+/// shalec chooses.
+class TextForPass<string metavar, string text> {
+  defvar at = !find(text, " (default: ");
+  defvar plain = !if(!lt(at, 0), text, !substr(text, 0, at));
+  string ret = !if(!empty(metavar), plain, metavar # ": " # plain);
+}
+
 /// `word`: without the dashes. `metavar`: what stands for the value in --help, empty for a flag
-/// without a value. {optimizers}, {optimizer}, {machines} and {targets} in `text` become those that
-/// Shale has.
+/// without a value. `text`: of --help.
 class Flag<string word, string metavar, string cppType, string init, string text>
-    : Option<NAME, word, cppType, init, text> {
+    : Option<NAME, word, cppType, init, TextForPass<metavar, text>.ret> {
   string value = metavar;
+  /// Of --help. {optimizers}, {optimizer}, {machines} and {targets} become those that Shale has.
+  string help = text;
   /// The heading in --help, and an Effect (Flags.h).
   string group = ?;
   string effect = ?;
-  /// C++ of functions that parse a value into CompileOptions and print it from there, and of the
-  /// first one with a value if the flag may have none.
+  /// C++ of the functions that parse a value into CompileOptions and print it from there.
   code set = ?;
   code get = "nullptr";
   /// Whether each use of the flag adds a value.
@@ -67,14 +75,14 @@ class Bool<string word, string init, string text> : Flag<word, "BOOL", "bool", i
   let example = !if(!eq(init, "true"), "false", "true");
 }
 
-/// A flag without a value that turns something on, and can be told true or false.
+/// A flag that needs no value and turns something on; --flag=false is the default.
 class Switch<string word, string text> : Flag<word, "", "bool", "false", text> {
   let set = "setSwitch<&O::" # NAME # ">";
   let get = "getBool<&O::" # NAME # ">";
   let example = "true";
 }
 
-/// A flag without a value that sets `member` to `to`.
+/// A flag without a value that sets its member to `to`.
 class On<string word, string text, string init = "false", string to = "true">
     : Flag<word, "", "bool", init, text> {
   let set = "setOn<&O::" # NAME # ", " # to # ">";

@@ -7,6 +7,11 @@
 using namespace shale;
 using llvm::StringRef;
 
+void CompileOptions::chooseShard() {
+  if (!typed.count("shard") && mesh.ranksThat(dist::splitsState) == 1)
+    shard = Sharding::None;
+}
+
 MemoryLimit CompileOptions::limit() const {
   return memoryLimit.on(machine->oneMemory || !(planOnly || !why.empty()));
 }
@@ -18,7 +23,7 @@ int64_t CompileOptions::threadsPerRank() const {
 }
 
 int64_t CompileOptions::reductionBucket() const {
-  return bucketSize.bytes.value_or(gathersUnits() ? 0 : 25 << 20);
+  return bucketSize.bytes.value_or(defaultBucketBytes(strategyOf(shard)));
 }
 
 bool CompileOptions::compares(StringRef flag) const {

@@ -84,9 +84,9 @@ struct CompileOptions {
   MemoryLimit limit() const;
   /// Returns the threads per rank that the program's launcher would set on this machine.
   int64_t threadsPerRank() const;
-  /// Returns the bytes of gradients that are reduced together. The defaults are PyTorch's: DDP
-  /// fills buckets of 25 MiB; FSDP reduces one unit at a time (0), so that no gradient stays whole
-  /// longer than its unit.
+  /// Chooses the strategy if none was typed: none if no shard axis has more than one rank.
+  void chooseShard();
+  /// Returns the bytes of gradients that are reduced together.
   int64_t reductionBucket() const;
   /// Whether --compare names a flag.
   bool compares(llvm::StringRef flag) const;

@@ -46,7 +46,8 @@ let group = "Training", effect = "Graph" in {
 
 let ofUpdates = true in {
 def optimizer : Policy<"optimizer", "NAME", "const ::shale::nn::Optimizer *", "::shale::nn::getOptimizers().front()",
-    "{optimizers} (default: {optimizer})"> {
+    "the optimizer of the step"> {
+  let help = "{optimizers} (default: {optimizer})";
   let example = "sgd";
   let passes = ["shale-assign-optimizers", "shale-autodiff"];
 }
@@ -158,7 +159,7 @@ def maxGathersInFlight : Number<"max-gathers-in-flight", "N", 1, 1000, 2,
   let rank = 9;
 }
 def bucketSize : Policy<"bucket-size", "SIZE", "::shale::BucketSize", "::shale::BucketSize()",
-    "bytes of gradients reduced together, such as 25MiB; 0: one unit at a time (default: 0 with full and hybrid, else 25MiB)"> {
+    "bytes of gradients reduced together, such as 25MiB; 0: one unit at a time; auto: 0 with full and hybrid, else 25MiB (default: auto)"> {
   let example = "4MiB";
   let passes = ["shale-bucket-reductions"];
   let tried = ["0", "25MiB", "4MiB"];
@@ -246,7 +247,8 @@ def why : Texts<"why", "TENSOR",
 } // Report
 // Orders plans; the target's unless given.
 def machine : Parsed<"machine", "NAME", "const Rates *", "nullptr", "setMachine",
-    "{machines} | FILE.toml: whose rates predict times (default: that of --target)"> {
+    "whose rates predict times"> {
+  let help = "{machines} | FILE.toml: whose rates predict times (default: that of --target)";
   let example = "h100";
   let effect = "Choice";
 }
@@ -256,7 +258,8 @@ def machine : Parsed<"machine", "NAME", "const Rates *", "nullptr", "setMachine"
 //===----------------------------------------------------------------------===//
 let group = "Output", effect = "Report" in {
 
-def target : Text<"target", "TARGET", "{targets} (default: cpu:native)", "\"cpu:native\""> {
+def target : Text<"target", "TARGET", "the target of the program", "\"cpu:native\""> {
+  let help = "{targets} (default: cpu:native)";
   let example = "cuda";
   let effect = "Model";
   let passes = ["shale-annotate-target"];

@@ -6,8 +6,8 @@
 
 namespace shale {
 
-// optionsOf<FreezePassOptions>(options): the options of a pass, with the values of the flags that
-// have their names. What is no flag has its default.
+// optionsOf<FreezePassOptions>(options) returns the options of a pass. Those that have the name of
+// a flag have its value, the others keep their defaults.
 #define GET_PASS_OPTIONS
 #include "lib/Options/Options.h.inc"
 

@@ -125,11 +125,18 @@ std::string shale::textOf(RoundingKind value) { return wordOf(kRoundingKinds, va
 std::string shale::textOf(ProductKind value) { return wordOf(kProductKinds, value).str(); }
 std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value).str(); }
 std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value).str(); }
+int64_t shale::defaultBucketBytes(dist::Strategy strategy) {
+  return dist::splitsParameters(strategy) ? 0 : 25 << 20;
+}
 std::string shale::parseText(StringRef text, BucketSize &size) {
   size.bytes = parseByteSize(text);
-  return size.bytes ? "" : ("expects a size such as 25MiB, or 0; got '" + text + "'").str();
+  return size.bytes || text == "auto"
+             ? ""
+             : ("expects a size such as 25MiB, 0 or auto; got '" + text + "'").str();
 }
-std::string shale::textOf(BucketSize size) { return size.bytes ? byteSizeText(*size.bytes) : ""; }
+std::string shale::textOf(BucketSize size) {
+  return size.bytes ? byteSizeText(*size.bytes) : "auto";
+}
 std::string shale::parseText(StringRef text, const nn::Optimizer *&optimizer) {
   const nn::Optimizer *found = nn::findOptimizer(text);
   if (!found)

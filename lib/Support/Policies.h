@@ -53,10 +53,14 @@ struct WireTypes {
 /// When a bucket of gradients is reduced: while the next one is made, or before that.
 enum class ReductionOrder { Overlap, Memory };
 
-/// The bytes of gradients that are reduced together; none: the strategy's number.
+/// The bytes of gradients that are reduced together: a size, or `auto`, the strategy's number.
 struct BucketSize {
   std::optional<int64_t> bytes;
 };
+
+/// The default, PyTorch's: DDP fills buckets of 25 MiB; FSDP reduces one unit at a time (0), so
+/// that no gradient stays whole longer than its unit.
+int64_t defaultBucketBytes(dist::Strategy strategy);
 
 /// How attention is computed: by the target's library where it can, or by generated kernels.
 enum class AttentionKind { Auto, Generated };

@@ -1,7 +1,6 @@
 //===- Pipeline.cpp - The fusion stage ------------------------------------===//
 #include "lib/Options/PassOptions.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Pass/PassRegistry.h"
 #include "passes/fusion/Passes.h"
 
 using namespace shale;

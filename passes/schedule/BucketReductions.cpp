@@ -319,9 +319,11 @@ namespace {
 struct BucketReductionsPass : public shale::impl::BucketReductionsPassBase<BucketReductionsPass> {
   using Base::Base;
   void runOnOperation() override {
-    bool atEnd = dist::reducesAtEnd(dist::getStrategy(getOperation()));
+    dist::Strategy strategy = dist::getStrategy(getOperation());
+    bool atEnd = dist::reducesAtEnd(strategy);
+    int64_t bytes = bucketSize.bytes.value_or(defaultBucketBytes(strategy));
     if (failed(forEachBody(getOperation(), [&](Block &block) {
-          bucketReductions(block, bucketSize.bytes.value_or(0), atEnd,
+          bucketReductions(block, bytes, atEnd,
                            /*oneAtATime=*/order == ReductionOrder::Memory);
         })))
       signalPassFailure();

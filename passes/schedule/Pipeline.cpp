@@ -17,9 +17,7 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const CompileOptions &optio
   // The order of ops determines which values are live at each point.
   pm.addPass(createOrderOpsPass());
   // Gradients are reduced in buckets as they become complete.
-  auto buckets = optionsOf<BucketReductionsPassOptions>(options);
-  buckets.bucketSize.bytes = options.reductionBucket();
-  pm.addPass(createBucketReductionsPass(buckets));
+  pm.addPass(createBucketReductionsPass(optionsOf<BucketReductionsPassOptions>(options)));
   // Parameters are gathered ahead of use.
   pm.addPass(createPrefetchGathersPass(optionsOf<PrefetchGathersPassOptions>(options)));
   // Copies between the memories are placed last: they depend on the places of the gathers and

@@ -65,8 +65,9 @@ struct Place {
   }
 };
 
-/// A move that is decided. All of a loop are decided before the first is made: each move would have
-/// the order of the whole block computed again for the next question.
+/// A move that is decided. All moves of a loop are decided first: after a move, MLIR numbers the
+/// ops of the whole block again for the next comparison. The decisions hold, since a loop compares
+/// no op that it moves with another one; a start that reads a copy is compared where it was.
 struct Move {
   Operation *op;
   Place place;

@@ -150,7 +150,6 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::shale::dist::DistDialect"];
-  let options = [Option<"quiet", "quiet", "bool", "false", "no warning of values that are gathered over tensor axes">];
 }
 
 def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
@@ -165,9 +164,11 @@ def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
 
     Inserts `dist.constrain`s only. Rows are examples, if a data rank has a multiple of N of them;
     else the positions of each example, if their number is a multiple of N; otherwise
-    nothing changes, and a warning has the bytes that this costs; with `sequence-parallel=true`, that is an error.
+    nothing changes, and a warning has the bytes that this costs. With
+    `sequence-parallel=true`, that is an error.
 
-    Requires: shardings. Ensures: none on ops; those of arguments stay.
+    Works on the layouts that `shale-propagate` would find. Ensures: no shardings on ops;
+    those of arguments stay.
 
     In the example, products sum over "tp".
 
@@ -177,9 +178,9 @@ def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
     func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {} ]>, nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
                        %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>},
                        %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x8xf32> {
-      %h = nn.matmul %x, %up {dist.shardings = [#dist.sharding<[{}, {"tp"} ]>]} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-      %y = nn.matmul %h, %down {dist.shardings = [#dist.sharding<[{}, {} ], partial = {"tp": sum}>]} : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
-      %z = nn.tanh %y {dist.shardings = [#dist.sharding<[{}, {} ]>]} : tensor<4x8xf32>
+      %h = nn.matmul %x, %up : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      %y = nn.matmul %h, %down : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+      %z = nn.tanh %y : tensor<4x8xf32>
       return %z : tensor<4x8xf32>
     }
     ```

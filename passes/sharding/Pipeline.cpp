@@ -19,12 +19,8 @@ void buildShardingPipeline(mlir::OpPassManager &manager, const CompileOptions &o
   manager.addPass(createGroupSumsPass());
   // Lay out parameters over tensor axes, as the user's plan says.
   manager.addPass(createPlanShardingPass());
-  // Split rows between products: from the layouts that follow from those of parameters.
-  if (options.sequenceParallel != SequenceParallel::Off &&
-      options.mesh.ranksThat(dist::splitsValues) > 1)
-    manager.addPass(createPropagatePass({/*quiet=*/true}));
-  if (options.sequenceParallel != SequenceParallel::Off)
-    manager.addPass(createSplitSequencePass(optionsOf<SplitSequencePassOptions>(options)));
+  // Split rows between products, from the layouts that follow from those of parameters.
+  manager.addPass(createSplitSequencePass(optionsOf<SplitSequencePassOptions>(options)));
   // Assign a layout to every value...
   manager.addPass(createPropagatePass());
   // ... in which its op can compute it.

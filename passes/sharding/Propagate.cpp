@@ -253,6 +253,10 @@ LogicalResult FunctionLayouts::run() {
   return success();
 }
 
+LogicalResult sharding::propagate(func::FuncOp function, dist::MeshOp mesh) {
+  return FunctionLayouts(function, mesh).run();
+}
+
 namespace {
 struct PropagatePass : impl::PropagatePassBase<PropagatePass> {
   using PropagatePassBase::PropagatePassBase;
@@ -268,7 +272,7 @@ struct PropagatePass : impl::PropagatePassBase<PropagatePass> {
       FunctionLayouts layouts(function, mesh);
       if (failed(layouts.run()))
         return signalPassFailure();
-      warned = warned || quiet || layouts.warnOfGathers();
+      warned = warned || layouts.warnOfGathers();
     }
   }
 };

@@ -46,6 +46,10 @@ void returnFrom(mlir::func::FuncOp fresh, mlir::OpBuilder &builder, mlir::Locati
 /// `layout`: state of another shape is whole on every rank.
 Layout stateLayout(mlir::Type type, mlir::Type param, const Layout &layout);
 
+/// Gives every value of a function a layout, `dist.shardings` (Propagate.cpp). Fails after an
+/// error.
+mlir::LogicalResult propagate(mlir::func::FuncOp function, dist::MeshOp mesh);
+
 /// Rebuilds a reduction over the elements of all its operands (ElementReductionOpInterface) from
 /// parts. Operands whose parts are summed over the same axes are reduced by one op.
 class ElementReduction {

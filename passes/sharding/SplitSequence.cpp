@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/Rebuild.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -298,13 +299,15 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
       for (StringRef axis : axesByPriority(mesh))
         if (mesh.splitsValues(axis) && mesh.getSize(axis) > 1)
           axes.push_back(axis);
-    if (axes.empty())
+    if (axes.empty() || sequenceParallel == SequenceParallel::Off)
       return;
     int64_t sums = 0;
     func::FuncOp first;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
+      if (failed(propagate(function, mesh)))
+        return signalPassFailure();
       Rows rows = rowsOf(function, mesh);
       if (!first && rows.batch > 0)
         first = function;

@@ -103,14 +103,14 @@ STATE = "nn.state @w role = param type = tensor<8xf32>\nnn.state @v role = param
 FROZEN = STATE.replace("8xf32>", "8xf32> {trained = false}", 1)
 WRONG = {  # descriptions that the test must refuse, with a part of its message
     "no example": ("Text.", "has no example"),
-    "half an example": (f"Before (with `regex=w`):\n```mlir\n{STATE}\n```\n", "1 examples begin, 0 are whole"),
-    "another result": (f"Before (with `regex=w`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n{STATE}\n```\n", "the example becomes"),
-    "lines that are not printed": (f"Before (with `regex=w`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n...\nnn.neg\n...\n```\n", "are not those of"),
-    "no change": (f"Before (with `regex=w`):\n```mlir\n{FROZEN}\n```\nAfter:\n```mlir\n{FROZEN}\n```\n", "changes nothing"),
-    "an error": (f"Before (with `regex=x`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n{STATE}\n```\n", "shale-opt refuses the example"),
+    "half an example": (f"Before (with `freeze=w`):\n```mlir\n{STATE}\n```\n", "1 examples begin, 0 are whole"),
+    "another result": (f"Before (with `freeze=w`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n{STATE}\n```\n", "the example becomes"),
+    "lines that are not printed": (f"Before (with `freeze=w`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n...\nnn.neg\n...\n```\n", "are not those of"),
+    "no change": (f"Before (with `freeze=w`):\n```mlir\n{FROZEN}\n```\nAfter:\n```mlir\n{FROZEN}\n```\n", "changes nothing"),
+    "an error": (f"Before (with `freeze=x`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n{STATE}\n```\n", "shale-opt refuses the example"),
     "an option of no pass": (f"Before (with `no-such=1`):\n```mlir\n{STATE}\n```\nAfter:\n```mlir\n{STATE}\n```\n", "shale-opt refuses the example"),
-    "IR that does not parse": ("Refused (with `regex=w`):\n```mlir\nnn.nothing\n```\nwith \"nn.nothing\"", "without the pass, too"),
-    "another message": (f"Refused (with `regex=x`):\n```mlir\n{STATE}\n```\nwith \"the moon\"", "not 'the moon'"),
+    "IR that does not parse": ("Refused (with `freeze=w`):\n```mlir\nnn.nothing\n```\nwith \"nn.nothing\"", "without the pass, too"),
+    "another message": (f"Refused (with `freeze=x`):\n```mlir\n{STATE}\n```\nwith \"the moon\"", "not 'the moon'"),
 }
 
 

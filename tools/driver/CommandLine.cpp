@@ -116,12 +116,6 @@ void reportError(const CLI::App &app, const CLI::ParseError &error,
   llvm::errs() << notes;
 }
 
-/// Chooses the strategy if none was typed: none if no shard axis has more than one rank.
-void chooseShard(CompileOptions &o) {
-  if (!o.typed.count("shard") && o.mesh.ranksThat(dist::splitsState) == 1)
-    o.shard = Sharding::None;
-}
-
 } // namespace
 
 ParsedOptions shale::parseOptions(int argc, char **argv) {
@@ -179,7 +173,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
       o.words.push_back(args[i]);
   }
   o.argv = std::move(args);
-  chooseShard(o);
+  o.chooseShard();
   if (o.output.empty())
     o.output = o.emit == Emit::Program ? "train" : o.emit == Emit::Object ? "train.o" : "-";
   return {o, 0};

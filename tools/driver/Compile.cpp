@@ -56,7 +56,8 @@ public:
   }
 
   MLIRContext context;
-  std::optional<int> cause; ///< of the first error with an exit code of its own
+  std::optional<Rates> machine; ///< of the file of --machine
+  std::optional<int> cause;     ///< of the first error with an exit code of its own
 
 private:
   /// Prints a diagnostic, and one that is not an error only once: plans are made before and beside
@@ -333,7 +334,8 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Returns the exit code of what failed, or 0.
-static int compileModel(MLIRContext &context, CompileOptions &options) {
+static int compileModel(Session &session, CompileOptions &options) {
+  MLIRContext &context = session.context;
   if (options.remarks)
     if (llvm::Error wrong = showRemarks(context, options.remarksFilter))
       return usageError("--remarks-filter: " + llvm::toString(std::move(wrong)));
@@ -355,8 +357,7 @@ static int compileModel(MLIRContext &context, CompileOptions &options) {
   const Target *target = findTarget(options.target, wrong);
   if (!target)
     return usageError("--target: " + wrong);
-  std::optional<Rates> machine;
-  if (int code = chooseMachine(options, *target, machine))
+  if (int code = chooseMachine(options, *target, session.machine))
     return code;
   noteStrategy(options);
   onnx::ImportOptions import;
@@ -397,7 +398,7 @@ int shale::compile(const CompileOptions &flags) {
   handleInterrupts();
   CrashStage starting("reading the flags", options.model);
   Session session(options);
-  int code = compileModel(session.context, options);
+  int code = compileModel(session, options);
   if (code && session.cause)
     code = *session.cause;
   // A dump is input, and so are inserted passes: what a stage refuses there is no bug of Shale.

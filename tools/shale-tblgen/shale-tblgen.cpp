@@ -63,7 +63,7 @@ void printRow(raw_ostream &os, const Record &flag) {
   os << "{" << quoted(flag.getValueAsString("argument")) << ", "
      << (value.empty() ? "nullptr" : quoted(value)) << ", "
      << quoted(flag.getValueAsString("group")) << ", Effect::" << flag.getValueAsString("effect")
-     << ", " << quoted(flag.getValueAsString("description")) << ", " << flag.getValueAsString("set")
+     << ", " << quoted(flag.getValueAsString("help")) << ", " << flag.getValueAsString("set")
      << ", " << flag.getValueAsString("get") << ", "
      << (flag.getValueAsBit("repeated") ? "true" : "false") << ", "
      << (flag.getValueAsBit("ofUpdates") ? "true" : "false") << "},\n";

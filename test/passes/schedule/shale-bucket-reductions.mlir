@@ -10,7 +10,7 @@
 // RUN: not shale-opt %t.mlir --shale-bucket-reductions="order=late" 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: for the --order option: 'late' is not one of overlap, memory
 // RUN: not shale-opt %t.mlir --shale-bucket-reductions="bucket-size=-1" 2>&1 | FileCheck %s --check-prefix=BAD
-// BAD: for the --bucket-size option: expects a size such as 25MiB, or 0; got '-1'
+// BAD: for the --bucket-size option: expects a size such as 25MiB, 0 or auto; got '-1'
 
 // Three units of one weight each, fully sharded over two ranks.
 module attributes {dist.strategy = #dist.strategy<full>} {

@@ -1,6 +1,6 @@
-// RUN: shale-opt %s --split-input-file --shale-propagate=quiet --shale-split-sequence | FileCheck %s
-// RUN: shale-opt %s --split-input-file --shale-propagate=quiet --shale-split-sequence --shale-propagate --shale-partition | FileCheck %s --check-prefix=LOCAL
-// RUN: not shale-opt %s --split-input-file --shale-propagate=quiet --shale-split-sequence=sequence-parallel=true 2>&1 | FileCheck %s --check-prefix=ERROR
+// RUN: shale-opt %s --split-input-file --shale-split-sequence | FileCheck %s
+// RUN: shale-opt %s --split-input-file --shale-split-sequence --shale-propagate --shale-partition | FileCheck %s --check-prefix=LOCAL
+// RUN: not shale-opt %s --split-input-file --shale-split-sequence=sequence-parallel=true 2>&1 | FileCheck %s --check-prefix=ERROR
 
 // A sum over ranks is scattered over examples, and gathered again before the next product: once for two views of it, and once
 // more, behind a barrier, for the backward pass. The residual is added to a half of the rows.

@@ -1,5 +1,5 @@
 // Rows that tensor ranks cannot divide stay whole: a warning has the bytes, and the batches that are split.
-// RUN: shale-opt %s --split-input-file --shale-propagate=quiet --shale-split-sequence 2>&1 >/dev/null | FileCheck %s --implicit-check-not=warning
+// RUN: shale-opt %s --split-input-file --shale-split-sequence 2>&1 >/dev/null | FileCheck %s --implicit-check-not=warning
 
 // 2 examples of 6 positions per data rank for 4 ranks. What "tp" does not split is counted, without views: y, s and n, of 12 x 8 elements on a rank each.
 // CHECK: warning: sequence parallelism is off: a data rank has 2 examples, which the 4 ranks of axis 'tp' cannot divide; each of them computes 1152 bytes of the forward pass's activations, instead of 288; use a batch of 8 (4 per data rank), or a sequence of a multiple of 4 positions, or --sequence-parallel false if that is meant
