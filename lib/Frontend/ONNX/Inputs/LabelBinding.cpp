@@ -48,8 +48,10 @@ public:
         return failure();
     for (Input &input : inputs)
       if (auto bound = options.bindings.find(input.name);
-          !input.role && bound != options.bindings.end())
-        input.binding = input.folded ? "all-ones" : bound->getValue();
+          !input.role && bound != options.bindings.end()) {
+        StringRef what = bound->getValue();
+        input.binding = input.folded ? "all-ones" : what == "file" ? "" : what;
+      }
     if (failed(checkPositions()))
       return failure();
     if (!note.empty())
