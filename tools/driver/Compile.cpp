@@ -37,9 +37,9 @@ using namespace shale;
 
 namespace {
 /// The context of a compilation. Prints its diagnostics.
-class Session {
+class DiagnosedContext {
 public:
-  explicit Session(const CompileOptions &options) : model(options.model) {
+  explicit DiagnosedContext(const CompileOptions &options) : model(options.model) {
     DialectRegistry registry;
     registerAllDialects(registry);
     context.appendDialectRegistry(registry);
@@ -334,8 +334,8 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// Returns the exit code of what failed, or 0.
-static int compileModel(Session &session, CompileOptions &options) {
-  MLIRContext &context = session.context;
+static int compileModel(DiagnosedContext &diagnosed, CompileOptions &options) {
+  MLIRContext &context = diagnosed.context;
   if (options.remarks)
     if (llvm::Error wrong = showRemarks(context, options.remarksFilter))
       return usageError("--remarks-filter: " + llvm::toString(std::move(wrong)));
@@ -357,7 +357,7 @@ static int compileModel(Session &session, CompileOptions &options) {
   const Target *target = findTarget(options.target, wrong);
   if (!target)
     return usageError("--target: " + wrong);
-  if (int code = chooseMachine(options, *target, session.machine))
+  if (int code = chooseMachine(options, *target, diagnosed.machine))
     return code;
   noteStrategy(options);
   onnx::ImportOptions import;
@@ -397,10 +397,10 @@ int shale::compile(const CompileOptions &flags) {
   installCrashHandler("shalec");
   handleInterrupts();
   CrashStage starting("reading the flags", options.model);
-  Session session(options);
-  int code = compileModel(session, options);
-  if (code && session.cause)
-    code = *session.cause;
+  DiagnosedContext diagnosed(options);
+  int code = compileModel(diagnosed, options);
+  if (code && diagnosed.cause)
+    code = *diagnosed.cause;
   // A dump is input, and so are inserted passes: what a stage refuses there is no bug of Shale.
   if (code == SHALE_EXIT_INTERNAL && (!options.compileFrom.empty() || !options.inserted.empty()))
     code = SHALE_EXIT_DATA;
