@@ -55,6 +55,9 @@ static LowerProgramPassOptions programOptions(const CompileOptions &o) {
 
 /// Returns the stages of a compilation without inserted passes.
 static std::vector<Stage> ownStages(const CompileOptions &o) {
+  auto with = [&o](void (*build)(OpPassManager &, const CompileOptions &)) {
+    return [&o, build](OpPassManager &pm) { build(pm, o); };
+  };
   return {
       // Folds shape arithmetic, and restores ops that exporters decomposed.
       {StageId::Recover, "recover",
@@ -75,32 +78,30 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        },
        SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step is one function.
-      {StageId::Autodiff, "autodiff", [&o](OpPassManager &pm) { buildAutodiffPipeline(pm, o); },
-       SHALE_EXIT_DATA, Emit::NN, false},
+      {StageId::Autodiff, "autodiff", with(buildAutodiffPipeline), SHALE_EXIT_DATA, Emit::NN,
+       false},
       // Values and state get the types that the flags specify.
-      {StageId::Precision, "precision", [&o](OpPassManager &pm) { buildPrecisionPipeline(pm, o); },
-       SHALE_EXIT_DATA, Emit::NN, true},
+      {StageId::Precision, "precision", with(buildPrecisionPipeline), SHALE_EXIT_DATA, Emit::NN,
+       true},
       // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
-      {StageId::Partition, "partition", [&o](OpPassManager &pm) { buildShardingPipeline(pm, o); },
-       SHALE_EXIT_USAGE, Emit::Dist, false, AfterStage::ReportNumerics},
+      {StageId::Partition, "partition", with(buildShardingPipeline), SHALE_EXIT_USAGE, Emit::Dist,
+       false, AfterStage::ReportNumerics},
       // Decides which values are kept and where. These policies come from flags.
-      {StageId::Policies, "policies",
-       [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, o); }, SHALE_EXIT_USAGE,
+      {StageId::Policies, "policies", with(buildMemoryPoliciesPipeline), SHALE_EXIT_USAGE,
        Emit::Dist, false},
       // Makes policies explicit. No CSE from here on: it would merge recomputed or re-gathered
       // values.
-      {StageId::Memory, "memory", [&o](OpPassManager &pm) { buildMemoryPipeline(pm, o); },
-       SHALE_EXIT_INTERNAL, Emit::Dist, true},
+      {StageId::Memory, "memory", with(buildMemoryPipeline), SHALE_EXIT_INTERNAL, Emit::Dist, true},
       // Every op is part of a kernel or a call from here on. Fails for an op that this target
       // cannot compute.
       {StageId::Fusion, "fusion", [&o](OpPassManager &pm) { buildFusionPipeline(pm, o); },
        SHALE_EXIT_DATA, Emit::RT, false},
       // Fixes the order of ops.
-      {StageId::Schedule, "schedule", [&o](OpPassManager &pm) { buildSchedulePipeline(pm, o); },
-       SHALE_EXIT_INTERNAL, Emit::RT, false},
+      {StageId::Schedule, "schedule", with(buildSchedulePipeline), SHALE_EXIT_INTERNAL, Emit::RT,
+       false},
       // Assigns every buffer an offset.
-      {StageId::Plan, "plan", [&o](OpPassManager &pm) { buildPlanPipeline(pm, o); },
-       SHALE_EXIT_INTERNAL, Emit::RT, true, AfterStage::ReportPlan},
+      {StageId::Plan, "plan", with(buildPlanPipeline), SHALE_EXIT_INTERNAL, Emit::RT, true,
+       AfterStage::ReportPlan},
       {StageId::Codegen, "codegen",
        [&o](OpPassManager &pm) {
          pm.addPass(createGenerateKernelsPass());
@@ -210,12 +211,11 @@ static llvm::SmallVector<StringRef> splitOptions(StringRef text) {
 static std::string setOptions(CompileOptions &options, StringRef text) {
   for (StringRef word : splitOptions(text)) {
     auto [name, value] = word.split('=');
-    if (StringRef ends = "{}\"\"''"; value.size() > 1)
-      for (size_t i = 0; i < ends.size(); i += 2)
-        if (value.front() == ends[i] && value.back() == ends[i + 1]) {
-          value = value.drop_front().drop_back();
-          break;
-        }
+    for (StringRef ends : {"{}", "\"\"", "''"})
+      if (value.size() > 1 && value.front() == ends[0] && value.back() == ends[1]) {
+        value = value.drop_front().drop_back();
+        break;
+      }
     const Flag *flag = flagNamed(name);
     bool ofRecover = name == "target" || name == "no-recover"; // their effect is on the import
     if (!flag || name == "insert-pass" || (!flag->changesPlan() && !ofRecover))

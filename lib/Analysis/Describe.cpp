@@ -1,5 +1,6 @@
 //===- Describe.cpp - Human-readable description of a model ---------------===//
 #include "lib/Analysis/Describe.h"
+#include "dialects/nn/Bindings.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Embedding.h"
@@ -41,7 +42,8 @@ static int64_t vocabularyOf(BlockArgument argument) {
 namespace {
 /// An input of the model, as it is printed.
 struct Described {
-  StringRef name, binding;
+  StringRef name;
+  nn::Binding binding;
   BlockArgument argument;
   RankedTensorType type;
   IntegerAttr batchDim; // null: none
@@ -56,9 +58,8 @@ static std::vector<Described> inputsOf(ModuleOp module) {
     auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
     if (!role || (role.getValue() != nn::Role::Label && role.getValue() != nn::Role::Input))
       continue;
-    auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
     inputs.push_back({forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
-                      binding ? binding.getValue() : "", forward.getArgument(i),
+                      nn::getBinding(forward, i), forward.getArgument(i),
                       cast<RankedTensorType>(forward.getArgument(i).getType()),
                       forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr),
                       role.getValue() == nn::Role::Label});
@@ -68,17 +69,17 @@ static std::vector<Described> inputsOf(ModuleOp module) {
 
 /// Returns the meaning of an input's binding.
 static std::string meaningOf(const Described &input) {
-  if (input.binding.empty())
+  if (input.binding == nn::Binding::Data)
     return "from the data file";
-  std::string text = "bound to " + input.binding.str();
+  std::string text = "bound to " + nn::textOf(input.binding).str();
   int64_t words = vocabularyOf(input.argument);
-  if (input.binding == "tokens" && words)
+  if (input.binding == nn::Binding::Tokens && words)
     text += ": token ids of the data, below " + std::to_string(words);
-  else if (input.binding == "tokens+1")
+  else if (input.binding == nn::Binding::NextTokens)
     text += ": the tokens one position later";
-  else if (input.binding == "ones")
+  else if (input.binding == nn::Binding::Ones)
     text += ": nothing is hidden, unless the data file has it";
-  else if (input.binding == "arange")
+  else if (input.binding == nn::Binding::Arange)
     text += ": positions 0, 1, 2, ..";
   return text;
 }
@@ -88,11 +89,11 @@ void shale::describeTraining(ModuleOp module, StringRef program, raw_ostream &os
   int64_t words = 0;
   bool tokens = true;
   for (const Described &input : inputsOf(module)) {
-    tokens &= !input.binding.empty();
-    if (input.binding.empty() || input.binding.starts_with("tokens"))
+    tokens &= input.binding != nn::Binding::Data;
+    if (input.binding == nn::Binding::Data || nn::readsTokens(input.binding))
       tensors +=
           (tensors.empty() ? "" : ", ") + input.name.str() + " " + typeText(input.type, "steps");
-    if (!input.binding.empty())
+    if (input.binding != nn::Binding::Data)
       words = std::max(words, vocabularyOf(input.argument));
   }
   auto fixed = module->getAttrOfType<DictionaryAttr>(nn::kHypersAttr);

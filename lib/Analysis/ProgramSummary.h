@@ -25,8 +25,8 @@ struct PlanLine {
   std::string what;
   int64_t bytes;
   mem::Memory memory = mem::Memory::Device;
-  /// What has the bytes: the block of state, the arena (buffers and gaps), or the process, which
-  /// allocates them besides these for the whole run.
+  /// Where the bytes are: in the block of state, in the arena (its buffers and gaps), or in other
+  /// memory that the process allocates for the whole run.
   enum Holder { Process, State, Arena } holder = Process;
 };
 

@@ -122,8 +122,7 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   spec.name = name ? name.getValue().str() : "arg" + std::to_string(i);
   if (auto role = function.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr))
     spec.role = role.getValue();
-  if (auto binding = function.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr))
-    spec.binding = nn::findBinding(binding.getValue());
+  spec.binding = nn::getBinding(function, i);
   if (!isFloat(spec.element))
     spec.setRange(inputRanges(function)[i]);
   // Lookups in padded tables accept more than the model does.

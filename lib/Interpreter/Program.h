@@ -48,8 +48,7 @@ struct ValueSpec {
   /// If set, some of the integers have this value: labels that the loss
   /// ignores.
   std::optional<int64_t> ignored;
-  /// What fills the input in a program; none if it has no nn.binding.
-  std::optional<nn::Binding> binding;
+  nn::Binding binding = nn::Binding::Data;
   /// #nn.file, #nn.fill or null (zero).
   mlir::Attribute init;
   /// If set, the value is this part of another one; `init` is that of the other one.

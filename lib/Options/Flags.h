@@ -32,8 +32,7 @@ struct Flag {
   /// Parses a value. Returns what is wrong with it, or an empty string. A flag that may be repeated
   /// is set once for each value.
   std::string (*set)(CompileOptions &, llvm::StringRef value);
-  /// Returns the value as text, for flags with the effect Graph or Plan; "" if the flag is at a
-  /// default that depends on other flags.
+  /// Returns the value as text, for flags with the effect Graph or Plan; "" for an empty value.
   std::string (*get)(const CompileOptions &) = nullptr;
   bool repeated = false;
   /// Whether the flag changes which parameters are updated, or how: a file with updates of its own

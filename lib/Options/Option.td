@@ -28,7 +28,8 @@ class TextForPass<string metavar, string text> {
 class Flag<string word, string metavar, string cppType, string init, string text>
     : Option<NAME, word, cppType, init, TextForPass<metavar, text>.ret> {
   string value = metavar;
-  /// Of --help. {optimizers}, {optimizer}, {machines} and {targets} become those that Shale has.
+  /// The text in --help. The names that Shale has replace {optimizers}, {optimizer}, {machines} and
+  /// {targets}.
   string help = text;
   /// The heading in --help, and an Effect (Flags.h).
   string group = ?;

@@ -19,7 +19,7 @@ namespace shale {
 /// How far a compilation goes and what it writes.
 enum class Emit { NN, Dist, RT, LLVM, Object, Program };
 
-/// What the paths of weights in the program are.
+/// Whether the program finds the files of its weights from its folder, or from the root.
 enum class EmbedPath { Relative, Absolute };
 
 struct Knob;

@@ -307,8 +307,7 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
   bool host = space == Space::Host;
   std::string flags = flagsBeside(smallest.options, options);
   int64_t least = bytesIn(space, smallest);
-  os << "shalec: error: no plan fits: the smallest takes " << least << " bytes ("
-     << formatBytes(least) << ") of "
+  os << "no plan fits: the smallest takes " << least << " bytes (" << formatBytes(least) << ") of "
      << (host                   ? "host memory"
          : space == Space::Both ? "memory"
                                 : "device memory")

@@ -15,8 +15,8 @@ struct PlanOrError {
   std::string wrong;
 };
 
-/// What a search that takes long calls now and then, from one thread at a time: the plans made, and
-/// all.
+/// Reports the progress of a long search: the number of plans that are made, and of all. One thread
+/// at a time calls it.
 using ProgressReport = std::function<void(size_t done, size_t all)>;
 
 /// Plans clones of a module after the recover stage. Keeps the last partitioned module:

@@ -6,6 +6,7 @@
 // positions. A bias from a table, and a mask of padding, hide none.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Bindings.h"
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
@@ -145,8 +146,7 @@ static bool isLabel(func::FuncOp forward, unsigned argument) {
 static Finding look(func::FuncOp forward) {
   Finding found;
   found.hasTokens = llvm::any_of(llvm::seq(forward.getNumArguments()), [&](unsigned i) {
-    auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
-    return binding && binding.getValue().starts_with("tokens") && !isLabel(forward, i);
+    return nn::readsTokens(nn::getBinding(forward, i)) && !isLabel(forward, i);
   });
   auto reads = [](auto op) { return seesLater(op); };
   found.attends = llvm::any_of(forward.getOps<nn::AttentionOp>(), reads) ||

@@ -3,40 +3,35 @@
 #define SHALE_RUNTIME_ABIWORDS_H
 
 #include "shale/Runtime.h"
+#include <cstddef>
 #include <string>
 
 namespace shale::rt {
 
-/// Returns the text of a ShaleBinding; "" for a tensor of the data file.
-inline const char *bindingText(int32_t binding) {
-  switch (binding) {
-#define SHALE_BINDING(NAME, Name, text, number)                                                    \
-  case number:                                                                                     \
-    return text;
-#include "shale/Words.def"
-  }
-  return "";
-}
+/// A word and its number.
+struct AbiWord {
+  int32_t number;
+  const char *text;
+};
 
-/// Returns the text of a ShaleCategory.
-inline const char *categoryText(int32_t category) {
-  switch (category) {
-#define SHALE_CATEGORY(NAME, Name, text, number)                                                   \
-  case number:                                                                                     \
-    return text;
+inline constexpr AbiWord kBindings[] = {
+#define SHALE_BINDING(NAME, Name, text, number) {number, text},
 #include "shale/Words.def"
-  }
-  return "?";
-}
+};
+inline constexpr AbiWord kCategories[] = {
+#define SHALE_CATEGORY(NAME, Name, text, number) {number, text},
+#include "shale/Words.def"
+};
+inline constexpr AbiWord kBlocks[] = {
+#define SHALE_BLOCK(NAME, Name, text, number) {number, text},
+#include "shale/Words.def"
+};
 
-/// Returns the text of a ShaleBlock.
-inline const char *blockText(int32_t block) {
-  switch (block) {
-#define SHALE_BLOCK(NAME, Name, text, number)                                                      \
-  case number:                                                                                     \
-    return text;
-#include "shale/Words.def"
-  }
+/// Returns the text of a number in a list of words; "?" if the list lacks it.
+template <size_t Count> const char *textOf(const AbiWord (&words)[Count], int32_t number) {
+  for (const AbiWord &word : words)
+    if (word.number == number)
+      return word.text;
   return "?";
 }
 
@@ -47,7 +42,8 @@ inline const char *spaceText(int32_t space) {
 
 /// Returns where a buffer is: "state", "arena", "host state" or "host arena".
 inline std::string placeText(const ShaleBuffer &buffer) {
-  return (buffer.space == SHALE_SPACE_HOST ? "host " : "") + std::string(blockText(buffer.block));
+  return std::string(buffer.space == SHALE_SPACE_HOST ? "host " : "") +
+         textOf(kBlocks, buffer.block);
 }
 
 } // namespace shale::rt

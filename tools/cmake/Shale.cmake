@@ -1,16 +1,21 @@
 # Helpers for Shale's build: each folder names its TableGen outputs and its
 # sources; all sources become one shared library, libShale.so.
 
+# shale_generated(TARGET OUT): TARGET is built after OUT, which TableGen writes in this folder.
+function(shale_generated target out)
+  set_property(GLOBAL APPEND PROPERTY SHALE_TABLEGEN_OUTPUTS ${CMAKE_CURRENT_BINARY_DIR}/${out})
+  string(REPLACE "${CMAKE_BINARY_DIR}/" "" id "${CMAKE_CURRENT_BINARY_DIR}/${out}")
+  string(MAKE_C_IDENTIFIER "tblgen-${id}" id)
+  add_custom_target(${id} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${out})
+  add_dependencies(${target} ${id})
+endfunction()
+
 # shale_tablegen(TD OUT ARG...): runs mlir-tblgen on TD of this folder; the
 # output is included by its path from the root ("dialects/rt/RTOps.h.inc").
 function(shale_tablegen td out)
   set(LLVM_TARGET_DEFINITIONS ${td})
   mlir_tablegen(${out} ${ARGN} EXTRA_INCLUDES ${CMAKE_SOURCE_DIR})
-  set_property(GLOBAL APPEND PROPERTY SHALE_TABLEGEN_OUTPUTS ${CMAKE_CURRENT_BINARY_DIR}/${out})
-  string(REPLACE "${CMAKE_BINARY_DIR}/" "" id "${CMAKE_CURRENT_BINARY_DIR}/${out}")
-  string(MAKE_C_IDENTIFIER "tblgen-${id}" id)
-  add_custom_target(${id} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${out})
-  add_dependencies(Shale ${id})
+  shale_generated(Shale ${out})
 endfunction()
 
 # shale_own_tablegen(TARGET TD OUT ARG...): runs shale-tblgen on TD of this folder; TARGET is built after it.
@@ -20,11 +25,7 @@ function(shale_own_tablegen target td out)
       -d ${CMAKE_CURRENT_BINARY_DIR}/${out}.d -o ${CMAKE_CURRENT_BINARY_DIR}/${out}
     DEPENDS shale-tblgen ${CMAKE_CURRENT_SOURCE_DIR}/${td}
     DEPFILE ${CMAKE_CURRENT_BINARY_DIR}/${out}.d)
-  set_property(GLOBAL APPEND PROPERTY SHALE_TABLEGEN_OUTPUTS ${CMAKE_CURRENT_BINARY_DIR}/${out})
-  string(REPLACE "${CMAKE_BINARY_DIR}/" "" id "${CMAKE_CURRENT_BINARY_DIR}/${out}")
-  string(MAKE_C_IDENTIFIER "tblgen-${id}" id)
-  add_custom_target(${id} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${out})
-  add_dependencies(${target} ${id})
+  shale_generated(${target} ${out})
 endfunction()
 
 # shale_sources(FILE...): adds this folder's files to libShale.so.

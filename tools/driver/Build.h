@@ -9,9 +9,9 @@ namespace shale {
 
 class Target;
 
-/// What was written beside the program.
+/// The shared libraries that --bundle copied beside the program: their number and bytes.
 struct Built {
-  int64_t libraries = 0, libraryBytes = 0; ///< with --bundle
+  int64_t libraries = 0, libraryBytes = 0;
 };
 
 /// Writes the object file, then the program that --emit asks for; the output appears complete or

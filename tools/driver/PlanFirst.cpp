@@ -68,6 +68,7 @@ static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location 
     return SHALE_EXIT_INTERNAL;
   const Plan *best = fastestThatFits(plans, limit);
   if (!best) {
+    llvm::errs() << "shalec: error: ";
     explainNoFit(planner, options, plans, limit, llvm::errs());
     return SHALE_EXIT_NO_FIT;
   }

@@ -57,8 +57,9 @@ static std::string planTable(const ShaleProgram &program) {
   for (int i = 0; i < program.plan_line_count; ++i) {
     const ShalePlanLine &line = program.plan[i];
     sums[spaceText(line.space)] += line.bytes;
-    text += format("  %-14s %15lld  %s%s\n", categoryText(line.category), (long long)line.bytes,
-                   host ? format("%s: ", spaceText(line.space)).c_str() : "", line.what);
+    text +=
+        format("  %-14s %15lld  %s%s\n", textOf(kCategories, line.category), (long long)line.bytes,
+               host ? format("%s: ", spaceText(line.space)).c_str() : "", line.what);
   }
   int64_t sum = 0;
   for (const auto &[space, bytes] : sums) {
@@ -74,12 +75,12 @@ static std::string bufferTable(const ShaleProgram &program) {
   std::map<std::string, std::pair<int64_t, int64_t>> sums;
   for (int i = 0; i < program.buffer_count; ++i) {
     const ShaleBuffer &buffer = program.buffers[i];
-    auto &sum = sums[categoryText(buffer.category)];
+    auto &sum = sums[textOf(kCategories, buffer.category)];
     sum.first += buffer.bytes;
     sum.second += buffer.padding;
     text += format("  %-10s %13lld %13lld %8lld  %-13s %s\n", placeText(buffer).c_str(),
                    (long long)buffer.offset, (long long)buffer.bytes, (long long)buffer.padding,
-                   categoryText(buffer.category), printable(buffer.name).c_str());
+                   textOf(kCategories, buffer.category), printable(buffer.name).c_str());
   }
   for (const auto &[category, sum] : sums)
     text += format("  sum        %13s %13lld %8lld  %s\n", "", (long long)sum.first,
@@ -100,7 +101,7 @@ std::string describe(const ShaleProgram &program) {
     text += format("micro-batches per step: %d\n", program.accumulate);
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &input = program.inputs[i];
-    const char *binding = bindingText(input.binding);
+    const char *binding = textOf(kBindings, input.binding);
     text += format("input: %s %s %s per rank%s%s\n", printable(input.name).c_str(),
                    nameOf(static_cast<Dtype>(input.type)), dimsOf(input.dims, input.rank).c_str(),
                    *binding ? ", from " : "", binding);

@@ -318,7 +318,7 @@ std::string Watch::report() const {
     int64_t offset = buffer.offset + (onHost ? program.state_bytes : 0);
     if (inArena || sums)
       buffers.push_back({{"name", buffer.name},
-                         {"category", categoryText(buffer.category)},
+                         {"category", textOf(kCategories, buffer.category)},
                          {"space", placeText(buffer)},
                          {"address", address(inArena ? place : stateAt(offset))},
                          {"bytes", buffer.bytes},
