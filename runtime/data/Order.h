@@ -8,7 +8,7 @@ namespace shale::rt {
 
 /// Returns the window at a position of an epoch: a bijection of [0, size) that
 /// depends on (seed, epoch) only. It needs no memory, so any position of any epoch
-/// is computed directly. test/e2e/rows.py implements this definition:
+/// is computed directly. test/e2e/run/rows.py implements this definition:
 ///
 ///   All numbers have 64 bits and wrap around.
 ///   mix(x):  x += 0x9e3779b97f4a7c15

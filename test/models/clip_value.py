@@ -4,7 +4,7 @@
 
 usage: clip_value.py
 
-Writes gpt2/trajectory-clip-value.json, which test/e2e/plugin.py follows with the pass of a plug-in.
+Writes gpt2/trajectory-clip-value.json, which test/e2e/use/plugin.py follows with the pass of a plug-in.
 """
 import json
 

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "lib", "Frontend", "ONNX"))
 from onnx_writer import field, varint  # noqa: E402
 
 # Sizes: Llama 3.1 405B, Llama 3 70B and 8B, Llama 2 7B, Llama 3.2 1B (with a head of its own), TinyLlama 1.1B, GPT-2 small, from their published configurations. gpt2-30m is the model of test/bench/gpt2.py,
-# llama-wide that of test/e2e/siblings.py: the fixture with gate and up of whole sectors.
+# llama-wide that of test/e2e/plan/siblings.py: the fixture with gate and up of whole sectors.
 MODELS = {
     "llama-405b": dict(family="llama", layers=126, width=16384, heads=128, kv=8, ffn=53248, vocab=128256, theta=500000.0),
     "llama-70b": dict(family="llama", layers=80, width=8192, heads=64, kv=8, ffn=28672, vocab=128256, theta=500000.0),

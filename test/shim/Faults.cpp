@@ -14,7 +14,7 @@
 //                  NUMBER"
 // FAULT_JOURNAL=FILE, FAULT_ROOT=FOLDER
 //                  appends a record of each change below the folder once it was made, of all
-//                  processes in one order, from which test/e2e/kills.py makes what a power cut
+//                  processes in one order, from which test/e2e/fault/kills.py makes what a power cut
 //                  leaves
 #include <atomic>
 #include <cerrno>

@@ -248,6 +248,15 @@ def check_tests(files):
                 yield f"{path}: calls add_test(); shale_test() has the same arguments and measures the test"
 
 
+def check_trajectories(files):
+    """Each recorded run of PyTorch is named by a table or script of the end-to-end tests, or is the default one of its folder."""
+    named = "".join((ROOT / p).read_text() for p in files if p.parts[:2] == ("test", "e2e") and p.suffix in (".py", ".txt"))
+    for path in files:
+        run = path.stem.removeprefix("trajectory-")
+        if path.match("test/models/*/trajectory-*.json") and path.name not in named and f"--optimizer {run}" not in named:
+            yield f"{path}: no test of test/e2e follows it; add a row to test/e2e/follow.txt"
+
+
 def check_howtos(files):
     """The first table of a page of HOWTOS lists the files that change: no more than its bar, and as many as the text says."""
     for page, most in HOWTOS.items():
@@ -279,7 +288,7 @@ def check_target_page():
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_facts(files), *check_target_page()]
+    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_trajectories(files), *check_howtos(files), *check_facts(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0

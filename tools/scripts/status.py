@@ -134,25 +134,25 @@ def option(command, name, default):
 def print_models(build):
     tests = json.loads(subprocess.run(["ctest", "-C", "whole", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout)["tests"]
     about = dict(re.findall(r"^\| `([\w-]+)` \| (.*?) \|$", (ROOT / "test" / "models" / "README.md").read_text(), re.M))
-    runner = (ROOT / "test" / "e2e" / "runner.py").read_text()
+    runner = (ROOT / "test" / "e2e" / "lib" / "runner.py").read_text()
     loss, norm, weight = re.search(r"^LOSS, NORM, WEIGHT = (\S+), (\S+), (\S+)$", runner, re.M).groups()
     runs = collections.defaultdict(lambda: collections.defaultdict(set))
     for test in tests:
         command = test.get("command", [])  # none if another test builds the program
-        script = next((pathlib.Path(word).name for word in command if word.endswith(".py")), "")
+        script = next((word for runner, word in zip(command, command[1:]) if runner.endswith("/e2e")), "")
         case = option(command, "--case", None)
-        if script not in ("follow.py", "precision.py") or not case or "--combine" in command:
+        if script not in ("follow", "precision") or not case or "--combine" in command:
             continue
         folder, file = pathlib.Path(case), option(command, "--model", "model.onnx")
         trajectory = option(command, "--trajectory", "trajectory.json")
         if not (folder / trajectory).exists() or not (folder / file).exists():
             sys.exit(f"status.py: test {test['name']} has no {folder / trajectory}")
         flags = next((word.removeprefix("--flags=") for word in command if word.startswith("--flags=")), None)
-        if script == "precision.py":
+        if script == "precision":
             flags = "--param-dtype bf16" if flags is None else flags or "types of the file"
         what = (trajectory.removeprefix("trajectory").removesuffix(".json").strip("-"), flags or "")
         for strategy in option(command, "--shard", "none").split(","):
-            for ranks in option(command, "--ranks", "2" if script == "precision.py" else "1").split(","):
+            for ranks in option(command, "--ranks", "2" if script == "precision" else "1").split(","):
                 runs[folder.name, file][strategy].add((int(ranks), what))
     print(f"""
 ## Models that follow PyTorch

@@ -4,7 +4,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parents[1] / "models"
-sys.path.insert(0, str(HERE.parents[1] / "e2e"))
+sys.path.insert(0, str(HERE.parents[1] / "e2e" / "lib"))
 
 BF16 = ["--param-dtype", "bf16"]
 ALL_BF16 = [*BF16, "--reduce-dtype", "bf16"]

@@ -23,7 +23,7 @@ from onnxruntime.training import artifacts
 from onnxruntime.training.api import CheckpointState, Module, Optimizer
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "e2e"))
+sys.path.insert(0, str(HERE.parents[1] / "e2e" / "lib"))
 from runner import save_safetensors
 
 WORDS, LENGTH, WIDTH, HEADS, ROWS, STEPS = 48, 12, 16, 2, 4, 20

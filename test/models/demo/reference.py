@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes reference.json: PyTorch's training of the demo model on the batches of test/e2e/batches.py.
+"""Writes reference.json: PyTorch's training of the demo model on the batches of test/e2e/lib/batches.py.
 
 usage: reference.py   (needs torch and transformers from PyPI; the result is in the repository)
 """
@@ -10,7 +10,7 @@ import sys
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parents[1] / "e2e")]
+sys.path += [str(HERE), str(HERE.parents[1] / "e2e" / "lib")]
 import batches  # noqa: E402
 import export  # noqa: E402
 

@@ -4,7 +4,7 @@ other packages of tools/export/requirements.txt.
 
 usage: export.py FOLDER [--only NAME,..]
 
-Cases of users.py, layers.py and folded.py are exported by shale.export, the others by export.py. A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
+Cases of users.py, layers.py and folded.py are exported by shale.export, the others by export.py. A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/e2e modules --cases FOLDER --meshes 0,1
 trains. The script also checks errors, and tokens.py with a tokenizer: the pieces of a text must have the tokens of the whole text. Exits with
 0 if all checks pass.
 """
@@ -29,7 +29,7 @@ import transformers
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = HERE.parents[2] / "tools" / "export"
-sys.path += [str(HERE.parents[1] / "e2e"), str(TOOLS), str(HERE.parents[2] / "tools" / "python")]
+sys.path += [str(HERE.parents[1] / "e2e" / "lib"), str(TOOLS), str(HERE.parents[2] / "tools" / "python")]
 from runner import save_safetensors  # noqa: E402
 
 

@@ -29,7 +29,7 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = HERE.parents[2] / "tools"
-sys.path += [str(HERE), str(HERE.parent / "modules"), str(HERE.parents[1] / "e2e"), str(TOOLS / "export"), str(TOOLS / "python")]
+sys.path += [str(HERE), str(HERE.parent / "modules"), str(HERE.parents[1] / "e2e" / "lib"), str(TOOLS / "export"), str(TOOLS / "python")]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import models  # noqa: E402
 from batches import BATCH, OWN, STEPS, TARGETS, build, sizes  # noqa: E402

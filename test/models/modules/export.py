@@ -30,7 +30,7 @@ import onnxruntime
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e")]
+sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e" / "lib")]
 import draw  # noqa: E402
 import module  # noqa: E402
 from drawn import Aside, describe_parameters, shorten_traces  # noqa: E402

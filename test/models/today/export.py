@@ -33,7 +33,7 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = HERE.parents[2] / "tools"
-sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e"), str(TOOLS / "export"), str(TOOLS / "python")]
+sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e" / "lib"), str(TOOLS / "export"), str(TOOLS / "python")]
 import tasks  # noqa: E402
 from drawn import Aside, describe_parameters, shorten_traces  # noqa: E402
 from runner import save_safetensors  # noqa: E402

@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 import evaluate
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "e2e"))
+sys.path.insert(0, str(HERE.parents[1] / "e2e" / "lib"))
 from runner import save_safetensors
 
 TRAINING = "ai.onnx.preview.training"

@@ -13,7 +13,7 @@ import tempfile
 
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e" / "lib"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
 FORMATS = {"e4m3": (4, 3, 448.0), "e5m2": (5, 2, 57344.0)}

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e" / "lib"))
 from runner import longest_chain  # noqa: E402
 
 shalec, model, ranks, strategy, *flags = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Runs the commands of the pages in docs: every line of a block that begins with shalec. (test/e2e/docs.py runs those of README.md,
+"""Runs the commands of the pages in docs: every line of a block that begins with shalec. (test/e2e/use/docs.py runs those of README.md,
 docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto.)
 
     pages.py SOURCE FOLDER NAME.onnx=MODEL...

@@ -75,7 +75,7 @@ TEST(Arena, IsTheSameEveryTime) {
 
 /// A training step in small: activations that live from forward to backward, a
 /// unit gathered a block, temporaries, all of random sizes. (The bar of 1.05 is
-/// held by real programs: test/e2e/arena.py.)
+/// held by real programs: test/e2e/plan/arena.py.)
 TEST(Arena, StepsOfRandomSizesAreTight) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {

@@ -11,7 +11,7 @@ import numpy as np
 
 from onnx_writer import *
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e" / "lib"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
 BF16, F16, F64 = 16, 10, 11

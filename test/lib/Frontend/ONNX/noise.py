@@ -1,4 +1,4 @@
-"""Operators that draw random numbers: noise.py FOLDER. Prints what each becomes. The numbers are compared in test/e2e/noise.py."""
+"""Operators that draw random numbers: noise.py FOLDER. Prints what each becomes. The numbers are compared in test/e2e/import/noise.py."""
 import re
 import sys
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_writer import *
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e" / "lib"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
 NAN = float("nan")
