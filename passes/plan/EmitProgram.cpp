@@ -141,7 +141,7 @@ Value Emitter::allocationBuffer(int64_t id) {
   Value &buffer = buffers[id];
   if (buffer)
     return buffer;
-  const Allocation &allocation = placement.allocations[id];
+  const Allocation &allocation = placement.allocation(id);
   Location loc = allocation.loc.value_or(function.getLoc());
   FlatSymbolRefAttr symbol;
   IntegerAttr index;
@@ -204,8 +204,7 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
   Value send = bufferOf(start.getInput()), recv = bufferOf(result);
   IntegerAttr site = builder.getI64IntegerAttr(counters.sites++);
   auto axis = builder.getStringAttr(collective.getCollectiveAxis());
-  auto name =
-      builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
+  auto name = builder.getStringAttr(placement.allocationOf(result).name);
   if (auto gather = dyn_cast<dist::UnitGatherOp>(op);
       gather && send.getType() != recv.getType() &&
       cast<MemRefType>(send.getType()).getElementType() !=
@@ -268,7 +267,7 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
     unsigned index = operand.getOperandNumber();
     Value value = operand.get();
     Place place = placement.placeOf(value);
-    const Allocation &allocation = placement.allocations[place.allocation];
+    const Allocation &allocation = placement.allocation(place.allocation);
     Location loc = value.getLoc();
     auto role = function.getResultAttrOfType<nn::RoleAttr>(index, nn::kRoleAttr);
     if (role && role.getValue() == nn::Role::Metric) {
@@ -341,7 +340,7 @@ Value Emitter::workspaceBuffer(Operation *op) {
     op->emitOpError("needs a workspace, and the target plans none (Target::workspaceBytes)");
     return {};
   }
-  return bufferAt(*place, rt::bufferType(placement.allocations[place->allocation].type),
+  return bufferAt(*place, rt::bufferType(placement.allocation(place->allocation).type),
                   op->getLoc());
 }
 
@@ -396,8 +395,7 @@ LogicalResult Emitter::emit(Operation *op) {
   }
   if (auto start = dyn_cast<mem::StartOp>(op)) {
     Value result = start.getWait().getResult();
-    auto name =
-        builder.getStringAttr(placement.allocations[placement.placeOf(result).allocation].name);
+    auto name = builder.getStringAttr(placement.allocationOf(result).name);
     tokens[start.getPending()] = rt::TransferOp::create(
         builder, op->getLoc(), rt::TokenType::get(builder.getContext()), bufferOf(start.getInput()),
         bufferOf(result), counters.transfers++, name);

@@ -1,7 +1,7 @@
-//===- Placement.h - Which values share bytes -----------------------------===//
+//===- Placement.h - Places of values in allocations ----------------------===//
 //
-// Gives every tensor of a scheduled function a place in an allocation. A value
-// may overwrite another one only if the old value has no more readers.
+// Every tensor of a scheduled function has a place in an allocation. PlaceValues.h
+// finds the places.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_PLAN_PLACEMENT_H
@@ -10,14 +10,9 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/rt/RT.h"
-#include "lib/Target/Target.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <string>
 
 namespace shale {
-
-/// Returns the category of states with a role.
-rt::Category categoryOf(nn::Role role);
 
 /// The slice of a range of bytes that belongs to this rank: `shard` bytes for each
 /// coordinate on the axis. `inner` is a byte offset within the slice.
@@ -38,6 +33,8 @@ struct Place {
   int64_t offset = 0;
   llvm::SmallVector<PlaceSlice, 1> slices;
 
+  Place() = default;
+  explicit Place(int64_t allocation, int64_t offset = 0) : allocation(allocation), offset(offset) {}
   /// Whether the place begins at an offset that depends on the rank.
   bool isSliced() const { return !slices.empty(); }
   void slice(mlir::StringAttr axis, int64_t bytes) { slices.push_back({axis, bytes, 0}); }
@@ -68,74 +65,56 @@ struct Allocation {
   int64_t begin = INT64_MAX, end = -1;
 };
 
+/// The allocations of a function, and the place of each of its values in one of them.
 class Placement {
 public:
-  Placement(mlir::func::FuncOp function, const Target &target)
-      : function(function), target(target) {}
-
-  /// Finds a place for every value. Emits an error on failure.
-  mlir::LogicalResult run();
-
   /// Returns the place of a value, in an allocation that is not merged into another one.
-  Place placeOf(mlir::Value value) const;
+  Place placeOf(mlir::Value value) const { return resolve(places.lookup(value)); }
   bool hasPlace(mlir::Value value) const { return places.count(value); }
-  int64_t positionOf(mlir::Operation *op) const { return positions.lookup(op); }
-  int64_t lastUseOf(mlir::Value value) const { return lastUses.lookup(value); }
 
+  llvm::ArrayRef<Allocation> getAllocations() const { return allocations; }
+  Allocation &allocation(int64_t id) { return allocations[id]; }
+  const Allocation &allocation(int64_t id) const { return allocations[id]; }
+  /// Returns the allocation in which a value has its place.
+  Allocation &allocationOf(mlir::Value value) { return allocations[placeOf(value).allocation]; }
+  const Allocation &allocationOf(mlir::Value value) const {
+    return allocations[placeOf(value).allocation];
+  }
+  /// Returns the values with a place in an allocation, the first one first. A merged allocation has
+  /// none.
+  llvm::ArrayRef<mlir::Value> valuesIn(int64_t id) const { return members[id]; }
+  /// Returns the allocation of a state, or -1 if it has none. `state` may be null.
+  int64_t allocationOfState(mlir::StringAttr state) const;
+  /// Returns the place of an op's workspace, or nothing if it has none.
+  std::optional<Place> workspaceOf(mlir::Operation *op) const;
   /// Whether operand `index` of a pack is not produced in place and must be copied.
   bool packCopies(dist::UnitPackOp pack, unsigned index) const {
     return copies.count({pack, index});
   }
 
-  /// Returns the place of an op's workspace, or nothing if it has none.
-  std::optional<Place> workspaceOf(mlir::Operation *op) const;
-
-  std::vector<Allocation> allocations;
-  /// The position of the first op of the update; the position of the return if there is none.
-  int64_t updateBegin = 0;
+  /// Adds an arena allocation that holds `value`. Returns its number.
+  int64_t add(mlir::Value value, llvm::StringRef name);
+  /// Adds an allocation that a library call may overwrite while `op` runs. Returns its number.
+  int64_t addWorkspace(mlir::Operation *op, int64_t bytes);
+  /// Makes an allocation that of a state. Returns false if the state has one already.
+  bool setState(int64_t id, mlir::StringAttr state);
+  /// Gives a value a place in an allocation that is not merged into another one.
+  void put(mlir::Value value, Place place);
+  /// Moves all values of `id` into the allocation `into`, at `offset` in bytes.
+  void merge(int64_t id, int64_t into, int64_t offset);
+  /// Notes that operand `index` of a pack must be copied.
+  void setPackCopies(dist::UnitPackOp pack, unsigned index) { copies.insert({pack, index}); }
 
 private:
-  mlir::LogicalResult placeArguments();
-  mlir::LogicalResult placeResults(mlir::Operation *op);
-  void placeStarted(dist::StartOp start);
-  void placeTransfer(mem::StartOp start);
-  void placePack(dist::UnitPackOp pack);
-  void placeComputed(mlir::Operation *op);
-  bool placeAlias(mlir::Operation *op);
-  void placeWorkspace(mlir::Operation *op);
-  void placeMetrics();
-  void findLifetimes();
-  const Allocation *quantizedFrom(dist::StartOp start) const;
-  void nameQuantized(dist::StartOp start);
-  void nameCategories();
-
-  int64_t add(mlir::Value value, llvm::StringRef name);
-  /// Whether `op` may write `result` over the bytes of `operand`.
-  bool mayTake(mlir::Operation *op, mlir::OpOperand &operand, mlir::Value result);
-  bool isDeadAfter(const Place &place, int64_t bytes, mlir::Operation *op, mlir::OpOperand *except);
-  /// Returns the place of the state that `value` becomes, if the old value has no readers
-  /// once `op` has begun.
-  std::optional<Place> placeOfState(mlir::Operation *op, mlir::Value value, mem::Memory memory);
-  /// Returns the state whose value is `value` when the function returns, or null.
-  mlir::StringAttr stateThatBecomes(mlir::Value value);
-  /// Returns the allocation of the state that `value` becomes if the old value has no
-  /// readers, so that `value` can be computed in its place. Otherwise returns -1.
-  int64_t unreadState(mlir::Value value);
-  /// Whether `state` is a gradient accumulator that the function does not return, so that it may be
-  /// overwritten.
-  bool isSpent(mlir::StringAttr state);
   Place resolve(Place place) const;
 
-  mlir::func::FuncOp function;
-  const Target &target;
-  llvm::DenseMap<mlir::Value, Place> places;
-  llvm::DenseMap<mlir::Operation *, int64_t> workspaces; // allocations
-  llvm::DenseMap<mlir::Value, int64_t> lastUses;
-  llvm::DenseMap<mlir::Operation *, int64_t> positions;
-  llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> copies;
-  llvm::StringMap<int64_t> stateAllocations;
-  /// All values placed in an allocation, by the allocation in which they were placed first.
+  std::vector<Allocation> allocations;
+  /// All values placed in an allocation, by allocation.
   std::vector<llvm::SmallVector<mlir::Value>> members;
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::StringAttr, int64_t> states;      // allocations
+  llvm::DenseMap<mlir::Operation *, int64_t> workspaces; // allocations
+  llvm::DenseSet<std::pair<mlir::Operation *, unsigned>> copies;
 };
 
 /// Returns a short text for reports: scope and name of the op that defines a value.

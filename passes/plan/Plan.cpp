@@ -3,8 +3,10 @@
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Arena.h"
 #include "lib/Support/Remarks.h"
+#include "passes/plan/Categories.h"
 #include "passes/plan/EmitProgram.h"
 #include "passes/plan/Passes.h"
+#include "passes/plan/PlaceValues.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -79,15 +81,15 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
                                      ProgramCounters &counters) {
     if (!function.getBody().hasOneBlock())
       return function.emitOpError("must have one block to be planned"), failure();
-    Placement placement(function, kernels.target);
-    if (failed(placement.run()))
+    FailureOr<Placement> placement = placeValues(function, kernels.target);
+    if (failed(placement))
       return failure();
-    SmallVector<int64_t> offsets(placement.allocations.size(), 0);
+    SmallVector<int64_t> offsets(placement->getAllocations().size(), 0);
     BlockBytes total;
     for (mem::Memory memory : mem::kMemories) {
       SmallVector<Lifetime> lifetimes;
       SmallVector<int64_t> ids;
-      for (auto [id, allocation] : llvm::enumerate(placement.allocations))
+      for (auto [id, allocation] : llvm::enumerate(placement->getAllocations()))
         if (allocation.space == rt::Space::Arena && allocation.memory == memory &&
             allocation.into < 0 && allocation.end >= 0) {
           lifetimes.push_back({allocation.bytes, allocation.begin, allocation.end});
@@ -108,7 +110,7 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
                                  layout.bytes - live)
                        .str());
     }
-    if (failed(emitProgram(function, placement, offsets, kernels, counters)))
+    if (failed(emitProgram(function, *placement, offsets, kernels, counters)))
       return failure();
     return total;
   }

@@ -26,7 +26,7 @@ struct Change {
 };
 
 /// The sum of live bytes over a block whose order changes. Values share bytes as in
-/// `Placement`: views, results in the place of an operand that dies, gradients within
+/// `placeValues`: views, results in the place of an operand that dies, gradients within
 /// their packed gradient.
 class LiveBytes {
 public:
