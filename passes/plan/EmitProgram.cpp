@@ -5,67 +5,15 @@
 #include "dialects/nn/Ops/Quantize.h"
 #include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Analysis/RuntimeCollectives.h"
+#include "passes/plan/BufferEmitter.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace shale;
 
-namespace {
-class Emitter {
-public:
-  Emitter(func::FuncOp function, const Placement &placement, ArrayRef<int64_t> offsets,
-          KernelTable &kernels, ProgramCounters &counters)
-      : function(function), placement(placement), offsets(offsets), kernels(kernels),
-        counters(counters), module(function->getParentOfType<ModuleOp>()), builder(function) {}
-
-  LogicalResult run();
-
-private:
-  rt::FuncOp createFunction();
-  LogicalResult emit(Operation *op);
-  LogicalResult emitStart(dist::StartOp start);
-  LogicalResult emitReturn(func::ReturnOp op);
-  LogicalResult emitLibraryCall(Operation *op);
-  void emitProduct(nn::MatmulOp op);
-  void emitProduct(nn::MatmulAddOp op);
-  void emitProduct(nn::QuantizedMatmulOp op);
-  /// Returns the buffer that the library call of an op may overwrite, or null after an error.
-  Value workspaceBuffer(Operation *op);
-  void emitPack(dist::UnitPackOp pack);
-  void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
-
-  Value createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset,
-                     IntegerAttr index, FlatSymbolRefAttr symbol, rt::Category category,
-                     StringRef name, int64_t padding = 0, mem::Memory memory = mem::Memory::Device);
-  Value allocationBuffer(int64_t id);
-  /// Returns a memref of `type` at a place.
-  Value bufferAt(const Place &place, MemRefType type, Location loc);
-  Value bufferOf(Value tensor) {
-    return bufferAt(placement.placeOf(tensor), rt::bufferType(tensor.getType()), tensor.getLoc());
-  }
-  SmallVector<Value> buffersOf(ValueRange tensors) {
-    return llvm::map_to_vector(tensors, [&](Value tensor) { return bufferOf(tensor); });
-  }
-  Value view(Value source, int64_t offset, MemRefType type, Location loc);
-  FlatSymbolRefAttr constantSymbol(nn::ConstantOp constant);
-
-  func::FuncOp function;
-  const Placement &placement;
-  ArrayRef<int64_t> offsets;
-  KernelTable &kernels;
-  ProgramCounters &counters;
-  ModuleOp module;
-  OpBuilder builder;
-  rt::FuncOp program;
-  DenseMap<int64_t, Value> buffers;
-  DenseMap<Value, Value> tokens;
-  DenseMap<int64_t, IntegerAttr> bucketSites;
-  DenseMap<int64_t, nn::ConstantOp> constants;
-  Operation *lastBuffer = nullptr;
-};
-} // namespace
-
-rt::FuncOp Emitter::createFunction() {
+/// Creates the rt.func of a function, without ops, in front of it. Sets the insertion point to its
+/// end.
+static rt::FuncOp createProgram(func::FuncOp function, OpBuilder &builder) {
   SmallVector<Attribute> inputs, hypers, metrics;
   for (BlockArgument argument : function.getArguments()) {
     unsigned i = argument.getArgNumber();
@@ -114,80 +62,45 @@ rt::FuncOp Emitter::createFunction() {
   return result;
 }
 
-FlatSymbolRefAttr Emitter::constantSymbol(nn::ConstantOp constant) {
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(program);
-  auto name = builder.getStringAttr("constant_" + Twine(counters.constants++));
-  rt::ConstantOp::create(builder, constant.getLoc(), name, constant.getValue());
-  return FlatSymbolRefAttr::get(name);
-}
-
-/// Creates a buffer at the top of the function. Buffers are in the order of first use.
-Value Emitter::createBuffer(Location loc, MemRefType type, rt::Space space, int64_t offset,
-                            IntegerAttr index, FlatSymbolRefAttr symbol, rt::Category category,
-                            StringRef name, int64_t padding, mem::Memory memory) {
-  OpBuilder::InsertionGuard guard(builder);
-  if (lastBuffer)
-    builder.setInsertionPointAfter(lastBuffer);
-  else
-    builder.setInsertionPointToStart(&program.getBody().front());
-  auto buffer = rt::BufferOp::create(builder, loc, type, space, offset, index, symbol, category,
-                                     builder.getStringAttr(name), padding, memory);
-  lastBuffer = buffer;
-  return buffer;
-}
-
-Value Emitter::allocationBuffer(int64_t id) {
-  Value &buffer = buffers[id];
-  if (buffer)
-    return buffer;
-  const Allocation &allocation = placement.allocation(id);
-  Location loc = allocation.loc.value_or(function.getLoc());
-  FlatSymbolRefAttr symbol;
-  IntegerAttr index;
-  if (allocation.space == rt::Space::Constant)
-    symbol = constantSymbol(constants.lookup(id));
-  else if (allocation.symbol)
-    symbol = FlatSymbolRefAttr::get(allocation.symbol);
-  if (allocation.index >= 0)
-    index = builder.getI64IntegerAttr(allocation.index);
-  int64_t offset = allocation.space == rt::Space::Arena ? offsets[id] : 0;
-  rt::Category category = allocation.category;
-  if (allocation.space == rt::Space::State) {
-    auto slot = module.lookupSymbol<rt::SlotOp>(rt::slotName(allocation.symbol.getValue()));
-    offset = slot.getOffset();
-    category = slot.getCategory();
-    symbol = FlatSymbolRefAttr::get(slot.getSymNameAttr());
+namespace {
+/// Emits the ops of one function, in order, on buffers instead of tensors.
+class Emitter {
+public:
+  Emitter(func::FuncOp function, const Placement &placement, ArrayRef<int64_t> offsets,
+          KernelTable &kernels, ProgramCounters &counters)
+      : function(function), placement(placement), kernels(kernels), counters(counters),
+        builder(function),
+        buffers(createProgram(function, builder), placement, offsets, builder, counters.constants) {
   }
-  return buffer =
-             createBuffer(loc, rt::bufferType(allocation.type), allocation.space, offset, index,
-                          symbol, category, allocation.name, allocation.padding, allocation.memory);
-}
 
-Value Emitter::view(Value source, int64_t offset, MemRefType type, Location loc) {
-  if (offset == 0 && source.getType() == type)
-    return source;
-  return rt::ViewOp::create(builder, loc, type, source, offset);
-}
+  LogicalResult run();
 
-Value Emitter::bufferAt(const Place &place, MemRefType type, Location loc) {
-  Value buffer = allocationBuffer(place.allocation);
-  if (!place.isSliced())
-    return view(buffer, place.offset, type, loc);
-  int64_t element = nn::elementBytes(type.getElementType()), offset = place.offset;
-  for (const PlaceSlice &slice : place.slices) {
-    int64_t ranks = dist::getAxisSize(module, slice.axis.getValue());
-    auto part = MemRefType::get({slice.shard / element}, type.getElementType());
-    auto whole = MemRefType::get({slice.shard / element * ranks}, type.getElementType());
-    buffer = view(buffer, offset, whole, loc);
-    buffer = rt::ShardOp::create(builder, loc, part, buffer, slice.axis);
-    offset = slice.inner;
-  }
-  return view(buffer, offset, type, loc);
-}
+private:
+  LogicalResult emit(Operation *op);
+  LogicalResult emitStart(dist::StartOp start);
+  LogicalResult emitReturn(func::ReturnOp op);
+  LogicalResult emitLibraryCall(Operation *op);
+  void emitProduct(nn::MatmulOp op);
+  void emitProduct(nn::MatmulAddOp op);
+  void emitProduct(nn::QuantizedMatmulOp op);
+  void emitPack(dist::UnitPackOp pack);
+  void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
+
+  Value bufferOf(Value tensor) { return buffers.bufferOf(tensor); }
+
+  func::FuncOp function;
+  const Placement &placement;
+  KernelTable &kernels;
+  ProgramCounters &counters;
+  OpBuilder builder;
+  BufferEmitter buffers;
+  DenseMap<Value, Value> tokens;
+  DenseMap<int64_t, IntegerAttr> bucketSites;
+};
+} // namespace
 
 void Emitter::launch(Location loc, const KernelTable::Use &use, ValueRange outputs) {
-  rt::LaunchOp::create(builder, loc, use.kernel, buffersOf(use.inputs), outputs);
+  rt::LaunchOp::create(builder, loc, use.kernel, buffers.buffersOf(use.inputs), outputs);
 }
 
 LogicalResult Emitter::emitStart(dist::StartOp start) {
@@ -239,7 +152,7 @@ void Emitter::emitPack(dist::UnitPackOp pack) {
     if (from < to)
       rt::ZeroOp::create(
           builder, pack.getLoc(),
-          view(whole, from * bytes, MemRefType::get({to - from}, element), pack.getLoc()));
+          buffers.view(whole, from * bytes, MemRefType::get({to - from}, element), pack.getLoc()));
   };
   for (auto segment : group.getSegments().getAsRange<dist::SegmentAttr>()) {
     auto it = operands.find(segment.getParam().getAttr());
@@ -251,7 +164,7 @@ void Emitter::emitPack(dist::UnitPackOp pack) {
       Value source = bufferOf(pack.getInputs()[it->second]);
       auto type = cast<MemRefType>(source.getType());
       rt::CopyOp::create(builder, pack.getLoc(), source,
-                         view(whole, segment.getOffset() * bytes, type, pack.getLoc()));
+                         buffers.view(whole, segment.getOffset() * bytes, type, pack.getLoc()));
     }
   }
   clear(end, group.getCount());
@@ -279,9 +192,7 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
         return function.emitOpError()
                << "result " << index << " is a metric and must be a scalar; got " << type;
       auto name = function.getResultAttrOfType<StringAttr>(index, nn::kNameAttr);
-      Value target = createBuffer(loc, MemRefType::get({}, builder.getF32Type()), rt::Space::Metric,
-                                  0, builder.getI64IntegerAttr(metric), {}, rt::Category::Fixed,
-                                  name ? name.getValue() : "metric");
+      Value target = buffers.createMetric(loc, metric, name ? name.getValue() : "metric");
       if (type.getElementType().isF32())
         rt::CopyOp::create(builder, loc, bufferOf(value), target);
       else
@@ -329,19 +240,9 @@ void Emitter::emitProduct(nn::MatmulAddOp op) {
 
 void Emitter::emitProduct(nn::QuantizedMatmulOp op) {
   Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs()), result = bufferOf(op.getResult());
-  SmallVector<Value> scales = buffersOf({op.getLhsScale(), op.getRhsScale()});
+  SmallVector<Value> scales = buffers.buffersOf({op.getLhsScale(), op.getRhsScale()});
   rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, scales, /*transpose_a=*/false,
                      /*transpose_b=*/true, /*accumulate=*/false);
-}
-
-Value Emitter::workspaceBuffer(Operation *op) {
-  std::optional<Place> place = placement.workspaceOf(op);
-  if (!place) {
-    op->emitOpError("needs a workspace, and the target plans none (Target::workspaceBytes)");
-    return {};
-  }
-  return bufferAt(*place, rt::bufferType(placement.allocation(place->allocation).type),
-                  op->getLoc());
 }
 
 LogicalResult Emitter::emitLibraryCall(Operation *op) {
@@ -361,23 +262,23 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
         return success();
       })
       .Case([&](nn::SdpaOp sdpa) -> LogicalResult {
-        Value workspace = workspaceBuffer(op);
+        Value workspace = buffers.workspaceOf(op);
         if (!workspace)
           return failure();
-        SmallVector<Value> inputs = buffersOf(sdpa.getInputs());
+        SmallVector<Value> inputs = buffers.buffersOf(sdpa.getInputs());
         Value result = bufferOf(sdpa.getResult()), lse = bufferOf(sdpa.getLse());
         rt::SdpaOp::create(builder, op->getLoc(), inputs, result, lse, workspace,
                            sdpa.getCausalAttr(), sdpa.getWindowAttr(), sdpa.getScaleAttr());
         return success();
       })
       .Case([&](nn::SdpaGradOp sdpa) -> LogicalResult {
-        Value workspace = workspaceBuffer(op);
+        Value workspace = buffers.workspaceOf(op);
         if (!workspace)
           return failure();
-        SmallVector<Value> inputs = buffersOf(sdpa.getInputs());
+        SmallVector<Value> inputs = buffers.buffersOf(sdpa.getInputs());
         Value output = bufferOf(sdpa.getOutput()), lse = bufferOf(sdpa.getLse()),
               grad = bufferOf(sdpa.getGrad());
-        SmallVector<Value> results = buffersOf(op->getResults());
+        SmallVector<Value> results = buffers.buffersOf(op->getResults());
         rt::SdpaGradOp::create(builder, op->getLoc(), inputs, output, lse, grad, results, workspace,
                                sdpa.getCausalAttr(), sdpa.getWindowAttr(),
                                sdpa.getDeterministicAttr(), sdpa.getScaleAttr());
@@ -405,10 +306,6 @@ LogicalResult Emitter::emit(Operation *op) {
     rt::WaitOp::create(builder, op->getLoc(), tokens.lookup(wait.getPending()));
     return success();
   }
-  if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
-    constants[placement.placeOf(constant.getResult()).allocation] = constant;
-    return success();
-  }
   if (auto pack = dyn_cast<dist::UnitPackOp>(op)) {
     emitPack(pack);
     return success();
@@ -418,7 +315,8 @@ LogicalResult Emitter::emit(Operation *op) {
                              bufferOf(coordinate.getResult()));
     return success();
   }
-  if (isView(op))
+  // Buffers and views are made where they are used.
+  if (isView(op) || isa<nn::ConstantOp>(op))
     return success();
   if (auto ret = dyn_cast<func::ReturnOp>(op))
     return emitReturn(ret);
@@ -426,14 +324,13 @@ LogicalResult Emitter::emit(Operation *op) {
     return emitLibraryCall(op);
   if (!isa<nn::NNDialect>(op->getDialect()))
     return op->emitOpError("has no runtime lowering");
-  SmallVector<Value> outputs = buffersOf(op->getResults());
+  SmallVector<Value> outputs = buffers.buffersOf(op->getResults());
   KernelTable::Use use = kernels.add(op, rt::kernelMemory(outputs));
   launch(op->getLoc(), use, outputs);
   return success();
 }
 
 LogicalResult Emitter::run() {
-  program = createFunction();
   for (Operation &op : function.front()) {
     Operation *last = builder.getInsertionPoint()->getPrevNode();
     if (failed(emit(&op)))
