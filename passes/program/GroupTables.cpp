@@ -1,8 +1,9 @@
-//===- GroupTables.cpp - The table of groups ------------------------------===//
+//===- GroupTables.cpp - The tables of groups and states ------------------===//
 #include "passes/program/GroupTables.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/State.h"
 #include "passes/program/Program.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace shale;
@@ -165,4 +166,65 @@ FailureOr<Rows<ShaleGroup>> shale::groupTable(ModuleOp module, ProgramData &data
   for (Operation *state : alone)
     table.addAlone(cast<nn::StateOp>(state));
   return table.take();
+}
+
+ArrayAttr shale::optimizerSlots(ModuleOp module) {
+  llvm::SmallSetVector<Attribute, 2> found;
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getSlotAttr())
+      found.insert(state.getSlotAttr());
+  return ArrayAttr::get(module.getContext(), found.getArrayRef());
+}
+
+/// Returns the role of a state (ShaleRole). Each name of the optimizer's state is one of its own.
+static int64_t runtimeRole(nn::StateOp state, ArrayAttr slots) {
+  if (StringAttr slot = state.getSlotAttr())
+    return SHALE_ROLE_SLOT + int64_t(llvm::find(slots, slot) - slots.begin());
+  return state.getRole() == nn::Role::LossScale  ? SHALE_ROLE_LOSS_SCALE
+         : state.getRole() == nn::Role::Residual ? SHALE_ROLE_RESIDUAL
+                                                 : SHALE_ROLE_PARAM;
+}
+
+/// Returns the offset of the host's block in the state table, where it follows the device's block.
+static int64_t hostStateBegin(ModuleOp module) {
+  auto bytes = module->getAttrOfType<IntegerAttr>(rt::kStateBytesAttr);
+  return bytes ? bytes.getInt() : 0;
+}
+
+FailureOr<Rows<ShaleState>> shale::stateTable(ModuleOp module, ProgramData &data,
+                                              const GroupIndex &groups, ArrayAttr slots) {
+  std::vector<Row<ShaleState>> rows;
+  for (auto slot : module.getOps<rt::SlotOp>()) {
+    auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
+    // Gradients live within one step only: they are neither initialized nor saved.
+    bool residual = state && state.getRole() == nn::Role::Residual;
+    if (slot.getCategory() == rt::Category::Gradients && !residual)
+      continue;
+    if (!state)
+      return slot.emitOpError("belongs to no nn.state"), failure();
+    std::pair<StringAttr, int64_t> key;
+    if (auto unit = state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr)) {
+      auto group = state->getAttrOfType<IntegerAttr>(dist::kGroupAttr);
+      key = {unit.getAttr(), group ? group.getInt() : 0};
+    } else {
+      key = {state.getOfAttr() ? state.getOfAttr().getAttr() : state.getSymNameAttr(), -1};
+    }
+    auto it = groups.find(key);
+    if (it == groups.end())
+      return state.emitOpError("belongs to no group"), failure();
+    auto type = cast<RankedTensorType>(slot.getType());
+    int64_t axis = slot.getAxis() ? axisIndex(module, *slot.getAxis()) : -1;
+    if (slot.getAxis() && axis < 0)
+      return slot.emitOpError() << "the mesh has no axis \"" << *slot.getAxis() << "\"", failure();
+    Row<ShaleState> row;
+    row.group = it->second;
+    row.role = runtimeRole(state, slots);
+    row.type = runtimeType(type.getElementType());
+    row.axis = axis;
+    row.offset =
+        slot.getOffset() + (slot.getMemory() == mem::Memory::Host ? hostStateBegin(module) : 0);
+    row.local_count = type.getNumElements();
+    rows.push_back(std::move(row));
+  }
+  return data.table<ShaleState>("states", rows);
 }

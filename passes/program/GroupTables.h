@@ -1,4 +1,4 @@
-//===- GroupTables.h - The table of groups --------------------------------===//
+//===- GroupTables.h - The tables of groups and states --------------------===//
 #ifndef SHALE_PASSES_PROGRAM_GROUPTABLES_H
 #define SHALE_PASSES_PROGRAM_GROUPTABLES_H
 
@@ -21,6 +21,14 @@ mlir::FailureOr<abi::Rows<ShaleGroup>> groupTable(mlir::ModuleOp module, abi::Pr
                                                   const ParameterIndex &parameters,
                                                   llvm::ArrayRef<mlir::Operation *> alone,
                                                   GroupIndex &index);
+
+/// Returns the names of the optimizer's state, in the order in which they first occur.
+mlir::ArrayAttr optimizerSlots(mlir::ModuleOp module);
+
+/// Returns the table of states (ShaleState): what a rank holds of each group. `slots` are the
+/// names of the optimizer's state. Fails after an error if a slot has no state, group or axis.
+mlir::FailureOr<abi::Rows<ShaleState>> stateTable(mlir::ModuleOp module, abi::ProgramData &data,
+                                                  const GroupIndex &groups, mlir::ArrayAttr slots);
 
 } // namespace shale
 
