@@ -1,10 +1,7 @@
 //===- StepFunctions.cpp - Lowers rt functions to runtime calls -----------===//
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/Timeline.h"
-#include "lib/Codegen/RuntimeCalls.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "passes/program/Program.h"
-#include "llvm/ADT/StringSet.h"
+#include "passes/program/BufferAddresses.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -46,23 +43,32 @@ int64_t shale::axisIndex(ModuleOp module, StringRef axis) {
   return mesh ? mesh.indexOf(axis) : -1;
 }
 
+/// Creates llvm.func @shale_NAME in front of rt.func @NAME, with an entry block.
+static LLVM::LLVMFuncOp createFunction(rt::FuncOp source) {
+  OpBuilder b(source);
+  Type none = LLVM::LLVMVoidType::get(b.getContext());
+  Type pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto function =
+      LLVM::LLVMFuncOp::create(b, source.getLoc(), ("shale_" + source.getSymName()).str(),
+                               LLVM::LLVMFunctionType::get(none, SmallVector<Type>(6, pointer)));
+  function.addEntryBlock(b);
+  return function;
+}
+
 namespace {
-/// Lowers one function. The addresses of buffers are computed from its arguments:
-/// rank, state, arena, inputs, hyper, metrics (ShaleFunction).
+/// Lowers one function, op by op in order, to one of type ShaleFunction.
 class FunctionLowering {
 public:
   FunctionLowering(ModuleOp module, rt::FuncOp source, const ConstantLayout &constants)
-      : module(module), source(source), constants(constants), b(module.getContext()) {}
+      : module(module), source(source), b(module, createFunction(source)),
+        addresses(module, b, constants) {}
   LogicalResult run();
 
 private:
-  enum Argument { Rank, State, Arena, Inputs, Hyper, Metrics };
-
   LogicalResult lower(Operation *op);
-  /// Returns the address of a buffer for work in `space`. Most buffers are in one memory;
-  /// constants, inputs and hyper-parameters are in both.
-  Value address(Value buffer, ShaleSpace space = SHALE_SPACE_DEVICE);
-  Value addressOf(rt::BufferOp op, ShaleSpace space);
+  Value address(Value buffer, ShaleSpace space = SHALE_SPACE_DEVICE) {
+    return addresses.of(buffer, space);
+  }
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
   LogicalResult lowerGemmEpilogue(rt::GemmEpilogueOp op);
@@ -83,74 +89,16 @@ private:
   void lowerSdpaGrad(rt::SdpaGradOp op);
   void lowerStart(rt::CollectiveOpInterface op);
 
-  Value i64(int64_t value) {
-    return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value));
-  }
-  Value advance(Value address, int64_t bytes) {
-    if (bytes == 0)
-      return address;
-    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address,
-                               ArrayRef<LLVM::GEPArg>{i64(bytes)});
-  }
-  Value advanceBy(Value address, Value bytes) {
-    return LLVM::GEPOp::create(b, loc, pointer(), b.getI8Type(), address,
-                               ArrayRef<LLVM::GEPArg>{bytes});
-  }
-  Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
-  Value text(StringRef string);
   /// Emits a call that tells the runtime which node of the model comes next.
   void note(Operation *op);
-  Value coordinate(StringRef axis);
-  /// Returns the result of a call that gives an address for the whole rank. It is called once.
-  template <typename Call> Value block();
-  /// Calls the runtime for this rank.
-  template <typename Call> Value call(Call &&arguments) {
-    arguments.rank = function.getArgument(Rank);
-    return emitCall(b, loc, module, arguments);
-  }
-  /// Writes the operands of a call to memory of the function, which all calls with this struct
-  /// share, and returns its address.
-  template <typename Struct> Value operands(const abi::Operands<Struct> &fields);
 
   ModuleOp module;
   rt::FuncOp source;
-  const ConstantLayout &constants;
-  OpBuilder b;
-  Location loc = UnknownLoc::get(b.getContext());
-  LLVM::LLVMFuncOp function;
-  DenseMap<std::pair<Value, int>, Value> addresses; // by buffer and space
-  llvm::StringMap<Value> coordinates, blocks;
-  llvm::StringMap<Value> operandMemory; // by struct
-  llvm::StringSet<> texts;
+  CallBuilder b;
+  BufferAddresses addresses;
   Value launchArguments;
 };
 } // namespace
-
-template <typename Struct> Value FunctionLowering::operands(const abi::Operands<Struct> &fields) {
-  Value &memory = operandMemory[abi::kName<Struct>];
-  if (!memory) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&function.getBody().front());
-    memory = LLVM::AllocaOp::create(b, loc, pointer(), b.getI8Type(), i64(sizeof(Struct)),
-                                    /*alignment=*/8);
-  }
-  abi::emitFields<Struct>(b, loc, memory, fields);
-  return memory;
-}
-
-/// Returns the address of a NUL-terminated string for messages of the runtime.
-Value FunctionLowering::text(StringRef string) {
-  std::string symbol = ("shale_name_" + string).str();
-  if (texts.insert(symbol).second && !module.lookupSymbol<LLVM::GlobalOp>(symbol)) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
-    std::string bytes = string.str() + '\0';
-    LLVM::GlobalOp::create(b, module.getLoc(),
-                           LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size()), true,
-                           LLVM::Linkage::Private, symbol, b.getStringAttr(bytes));
-  }
-  return LLVM::AddressOfOp::create(b, loc, pointer(), symbol);
-}
 
 /// Passes the node of the model, or the name of the first output's buffer if there is no node (as
 /// for updates).
@@ -161,77 +109,8 @@ void FunctionLowering::note(Operation *op) {
     if (rt::BufferOp buffer = rt::allocationOf(launch.getOutputs().front()))
       node = buffer.getName().str();
   calls::shale_note note;
-  note.node = text(node);
-  call(note);
-}
-
-Value FunctionLowering::coordinate(StringRef axis) {
-  Value &value = coordinates[axis];
-  if (!value) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&function.getBody().front());
-    calls::shale_coordinate coordinate;
-    coordinate.axis = axisIndex(module, axis);
-    value = call(coordinate);
-  }
-  return value;
-}
-
-template <typename Call> Value FunctionLowering::block() {
-  Value &value = blocks[Call::kName];
-  if (!value) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&function.getBody().front());
-    value = call(Call());
-  }
-  return value;
-}
-
-Value FunctionLowering::addressOf(rt::BufferOp op, ShaleSpace space) {
-  bool host = space == SHALE_SPACE_HOST;
-  switch (op.getSpace()) {
-  case rt::Space::State:
-    return advance(op.getMemory() == mem::Memory::Host ? block<calls::shale_host_state>()
-                                                       : function.getArgument(State),
-                   op.getOffset());
-  case rt::Space::Arena:
-    return advance(op.getMemory() == mem::Memory::Host ? block<calls::shale_host_arena>()
-                                                       : function.getArgument(Arena),
-                   op.getOffset());
-  case rt::Space::Input:
-    return LLVM::LoadOp::create(
-        b, loc, pointer(),
-        advance(host ? block<calls::shale_host_inputs>() : function.getArgument(Inputs),
-                8 * *op.getIndex()));
-  case rt::Space::Constant: {
-    int64_t offset = constants.offsets.lookup(*op.getSymbol());
-    Value start = host ? LLVM::AddressOfOp::create(b, loc, pointer(), kConstants).getResult()
-                       : block<calls::shale_constants>();
-    return advance(start, offset);
-  }
-  case rt::Space::Hyper:
-    return advance(host ? block<calls::shale_host_hyper>() : function.getArgument(Hyper),
-                   4 * *op.getIndex());
-  case rt::Space::Metric:
-    return advance(function.getArgument(Metrics), 4 * *op.getIndex());
-  }
-  llvm_unreachable("unknown space");
-}
-
-Value FunctionLowering::address(Value buffer, ShaleSpace space) {
-  if (Value known = addresses.lookup({buffer, space}))
-    return known;
-  Value made;
-  if (auto view = buffer.getDefiningOp<rt::ViewOp>()) {
-    made = advance(address(view.getSource(), space), view.getOffset());
-  } else if (auto shard = buffer.getDefiningOp<rt::ShardOp>()) {
-    Value bytes = LLVM::MulOp::create(b, loc, coordinate(shard.getAxis()),
-                                      i64(rt::bufferBytes(shard.getType())));
-    made = advanceBy(address(shard.getSource(), space), bytes);
-  } else {
-    made = addressOf(buffer.getDefiningOp<rt::BufferOp>(), space);
-  }
-  return addresses[{buffer, space}] = made;
+  note.node = b.text(node);
+  b.call(note);
 }
 
 FailureOr<rt::KernelOp> FunctionLowering::compiledKernel(Operation *op, FlatSymbolRefAttr name) {
@@ -250,9 +129,9 @@ Value FunctionLowering::codeOf(rt::KernelOp kernel) {
     LLVM::LLVMFuncOp::create(
         b, module.getLoc(), code,
         LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                    {pointer(), b.getI64Type(), b.getI64Type()})); // ShaleKernel
+                                    {b.pointer(), b.getI64Type(), b.getI64Type()})); // ShaleKernel
   }
-  return LLVM::AddressOfOp::create(b, loc, pointer(), code);
+  return LLVM::AddressOfOp::create(b, b.pointer(), code);
 }
 
 LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
@@ -264,9 +143,9 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
                                                                             : SHALE_SPACE_DEVICE;
   int64_t index = 0;
   for (Value buffer : op.getOperands())
-    LLVM::StoreOp::create(b, loc, address(buffer, space), advance(launchArguments, 8 * index++));
+    LLVM::StoreOp::create(b, address(buffer, space), b.advance(launchArguments, 8 * index++));
   abi::Operands<ShaleLaunch> launch;
-  launch.name = text(op.getKernel());
+  launch.name = b.text(op.getKernel());
   launch.kernel = codeOf(kernel);
   launch.args = launchArguments;
   launch.inputs = op.getInputs().size();
@@ -275,8 +154,8 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   launch.grain = *kernel.getGrain();
   launch.space = space;
   calls::shale_launch run;
-  run.launch = operands<ShaleLaunch>(launch);
-  call(run);
+  run.launch = b.operands<ShaleLaunch>(launch);
+  b.call(run);
   return success();
 }
 
@@ -315,8 +194,8 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
     gemm.b_scale = address(op.getScales()[1]);
   }
   calls::shale_gemm multiply;
-  multiply.gemm = operands<ShaleGemm>(gemm);
-  call(multiply);
+  multiply.gemm = b.operands<ShaleGemm>(gemm);
+  b.call(multiply);
 }
 
 static ShaleEpilogue runtimeEpilogue(nn::Epilogue epilogue) {
@@ -349,9 +228,9 @@ LogicalResult FunctionLowering::lowerGemmEpilogue(rt::GemmEpilogueOp op) {
   epilogue.rows = *kernel->getRows();
   epilogue.grain = *kernel->getGrain();
   calls::shale_gemm_epilogue multiply;
-  multiply.gemm = operands<ShaleGemm>(gemm);
-  multiply.epilogue = operands<ShaleGemmEpilogue>(epilogue);
-  call(multiply);
+  multiply.gemm = b.operands<ShaleGemm>(gemm);
+  multiply.epilogue = b.operands<ShaleGemmEpilogue>(epilogue);
+  b.call(multiply);
   return success();
 }
 
@@ -396,8 +275,8 @@ void FunctionLowering::lowerSdpa(rt::SdpaOp op) {
   attention.key_gradient = nullptr;
   attention.value_gradient = nullptr;
   calls::shale_attention attend;
-  attend.attention = operands<ShaleAttention>(attention);
-  call(attend);
+  attend.attention = b.operands<ShaleAttention>(attention);
+  b.call(attend);
 }
 
 void FunctionLowering::lowerSdpaGrad(rt::SdpaGradOp op) {
@@ -410,8 +289,8 @@ void FunctionLowering::lowerSdpaGrad(rt::SdpaGradOp op) {
   setHeads(op.getGradients(), attention.query_gradient, attention.key_gradient,
            attention.value_gradient);
   calls::shale_attention attend;
-  attend.attention = operands<ShaleAttention>(attention);
-  call(attend);
+  attend.attention = b.operands<ShaleAttention>(attention);
+  b.call(attend);
 }
 
 void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
@@ -422,7 +301,7 @@ void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
   start.count = op.getCount();
   start.type =
       int32_t(sentType(op.getSend().getType().getElementType(), op->getAttr(rt::kEncodingAttr)));
-  call(start);
+  b.call(start);
 }
 
 /// Returns the site of a token's collective.
@@ -447,19 +326,19 @@ LogicalResult FunctionLowering::lower(Operation *op) {
         copy.target = address(op.getTarget());
         copy.source = address(op.getSource());
         copy.bytes = bytesOf(op.getSource());
-        return call(copy), success();
+        return b.call(copy), success();
       })
       .Case([&](rt::ZeroOp op) {
         calls::shale_zero zero;
         zero.target = address(op.getTarget());
         zero.bytes = bytesOf(op.getTarget());
-        return call(zero), success();
+        return b.call(zero), success();
       })
       .Case([&](rt::CoordinateOp op) {
         calls::shale_store_coordinate store;
         store.axis = axisIndex(module, op.getAxis());
         store.target = address(op.getTarget());
-        return call(store), success();
+        return b.call(store), success();
       })
       .Case([&](rt::CollectiveOpInterface start) { return lowerStart(start), success(); })
       .Case([&](rt::TransferOp op) {
@@ -468,37 +347,30 @@ LogicalResult FunctionLowering::lower(Operation *op) {
         start.target = address(op.getTarget());
         start.source = address(op.getSource());
         start.bytes = bytesOf(op.getSource());
-        return call(start), success();
+        return b.call(start), success();
       })
       .Case([&](rt::WaitOp op) {
         if (auto transfer = op.getToken().getDefiningOp<rt::TransferOp>()) {
           calls::shale_transfer_wait wait;
           wait.index = transfer.getIndex();
-          return call(wait), success();
+          return b.call(wait), success();
         }
         calls::shale_wait wait;
         wait.site = siteOf(op.getToken());
-        return call(wait), success();
+        return b.call(wait), success();
       })
-      .Case([&](rt::ReturnOp) { return LLVM::ReturnOp::create(b, loc, ValueRange()), success(); })
+      .Case([&](rt::ReturnOp) { return LLVM::ReturnOp::create(b, ValueRange()), success(); })
       .Default([](Operation *other) { return other->emitOpError("has no runtime lowering"); });
 }
 
 LogicalResult FunctionLowering::run() {
-  Type none = LLVM::LLVMVoidType::get(b.getContext());
-  b.setInsertionPoint(source);
-  function =
-      LLVM::LLVMFuncOp::create(b, source.getLoc(), ("shale_" + source.getSymName()).str(),
-                               LLVM::LLVMFunctionType::get(none, SmallVector<Type>(6, pointer())));
-  b.setInsertionPointToEnd(function.addEntryBlock(b));
-  loc = source.getLoc();
   int64_t most = 1;
   source.walk(
       [&](rt::LaunchOp launch) { most = std::max<int64_t>(most, launch->getNumOperands()); });
   launchArguments =
-      LLVM::AllocaOp::create(b, loc, pointer(), pointer(), i64(most), /*alignment=*/8);
+      LLVM::AllocaOp::create(b, b.pointer(), b.pointer(), b.i64(most), /*alignment=*/8);
   for (Operation &op : source.getBody().front()) {
-    loc = op.getLoc();
+    b.setLoc(op.getLoc());
     if (failed(lower(&op)))
       return failure();
   }
