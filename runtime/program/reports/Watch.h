@@ -12,6 +12,8 @@
 #define SHALE_RUNTIME_PROGRAM_REPORTS_WATCH_H
 
 #include "runtime/program/calls/Observer.h"
+#include "runtime/program/reports/BufferPlaces.h"
+#include "runtime/program/reports/RecordedStep.h"
 
 #include <string>
 #include <vector>
@@ -20,11 +22,6 @@ namespace shale::rt {
 
 class Collectives;
 class Device;
-
-/// Addresses of a rank's blocks.
-struct WatchedBlocks {
-  char *state, *hostState, *arena, *hostArena;
-};
 
 class Watch final : public Observer {
 public:
@@ -50,55 +47,30 @@ public:
 
 private:
   enum class Phase { Idle, Record, Between, Check, Done };
-  /// A range of memory; `bytes` is 0 if the call does not give the size.
-  struct Range {
-    const char *begin;
-    int64_t bytes;
-  };
-  struct Event {
-    std::vector<Range> reads, writes;
-    int32_t site = -1; // of the start or wait of a collective
-    bool starts = false;
-  };
+  using Range = RecordedStep::Range;
+  using Event = RecordedStep::Event;
   struct Transfer {
     Range send, recv;
   };
-  struct Gathered {
-    int32_t site;
-    size_t begin, end; // events
-  };
 
   void note(Event event);
-  void findUpdate();
-  void findLiveBuffers();
-  void findGathers();
+  /// Fills what is free when the update begins with NaN.
   void poison();
-  bool inState(const char *at) const;
-  bool inArena(const char *at) const;
-  /// Returns the address of a buffer of the program's table; null if it is not in an arena.
-  char *placeOf(const ShaleBuffer &buffer) const;
+  /// Fills the bytes of an arena that no live buffer occupies with NaN; returns their number.
   int64_t fillFree(char *block, int64_t bytes) const;
-  /// Returns the address of an offset as in ShaleState.
-  char *stateAt(int64_t offset) const;
-  bool isTouched(int64_t offset, int64_t bytes) const;
-  int64_t paddingOf(const ShaleState &state) const;
 
   const ShaleProgram &program;
   int rank;
   WatchedBlocks blocks;
+  BufferPlaces places;
   Device &device;
   const Collectives &collectives;
   std::vector<int64_t> sent; // in the first step, by site
   Phase phase = Phase::Idle;
-  std::vector<Event> events;
+  RecordedStep recorded;           // the first step
   std::vector<Transfer> transfers; // by site
   std::vector<Range> copied;       // sources, by index of the copy
   size_t position = 0;             // of the next event of the second step
-  size_t update = 0;               // first event of the update
-  std::vector<char> live; // by buffer of the program's table: in use when the update begins
-  std::vector<Gathered> gathers;
-  std::vector<std::string>
-      unitsAtOnce; // the largest set of units that are gathered at the same time
   int64_t residentAfterFirst = 0, poisoned = 0;
 };
 
