@@ -2,12 +2,10 @@
 #ifndef SHALE_RUNTIME_DATA_BATCHES_H
 #define SHALE_RUNTIME_DATA_BATCHES_H
 
-#include "runtime/data/DataFiles.h"
-#include "runtime/data/SafetensorsReader.h"
-#include "runtime/data/Tokens.h"
+#include "runtime/data/InputPlans.h"
+#include "runtime/data/OpenedFiles.h"
 #include "shale/Runtime.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,11 +21,6 @@ struct DataOptions {
   bool repeat = false; // wrap around after the last tensor; tokens always do
 };
 
-/// Returns the files of a comma-separated list of files and folders. A folder stands
-/// for its .bin, .npy and .safetensors files, sorted by name. Fails with exit code 66
-/// for a folder without any.
-std::vector<std::string> dataFiles(const std::string &path);
-
 /// Reads micro-batches. Every rank opens the same files. A whole micro-batch has the
 /// rows of all data coordinates; this rank reads its own equal slice. The rows of a
 /// step depend on (seed, position) and not on the number of ranks.
@@ -39,11 +32,11 @@ public:
   /// Returns what the files hold: "data.bin: 2000 tokens (U16), 249 rows of 8"; "" without files.
   std::string describe() const;
   /// Returns the files in their order. Reads samples of them.
-  std::vector<DataFile> files() const;
+  std::vector<DataFile> files() const { return opened.sampled(ends); }
   /// Number of micro-batches in the files; -1: unlimited, the files wrap around.
   int64_t limit() const { return options.repeat ? -1 : microBatches; }
   /// Rows of a whole micro-batch that come from token files.
-  int64_t rows() const { return windowRows; }
+  int64_t rows() const { return tokenRow.count; }
   /// Number of steps of `perStep` micro-batches in one pass over the data; 0 without files.
   double stepsInPass(int64_t perStep) const;
   /// Number of whole steps of `perStep` micro-batches in `passes` passes over the data.
@@ -80,22 +73,10 @@ public:
   void fillRandom(const Randomness &randomness, void *const *buffers) const;
 
 private:
-  struct Plan {
-    enum Kind { Tensor, Tokens, Ones, Range, Copy, Next, Random } kind;
-    std::vector<const TensorInfo *> tensors; // by file
-    int64_t shift = 0;                       // Tokens: 0 or 1
-    int from = -1;                           // Copy, Next: input
-    // The local part as [outer][rows][inner] around the batch dimension.
-    int64_t outer = 1, rowCount = 1, inner = 1, firstRow = 0, wholeRows = 1;
-  };
-  void planInput(int index);
-  void planTensor(int index, Plan &plan);
-  /// Plans an input that is bound to tokens and has no tensor of its own, but whose tokens another
-  /// input reads from a tensor. Returns false if there is none.
-  bool planFromTokens(int index, Plan &plan);
   void countMicroBatches();
   void countWindows();
-  bool canIgnore() const;
+  /// Makes `buffer` large enough.
+  void reserve(size_t bytes);
   void fillTensor(int index, int64_t step, void *buffer);
   void fillTokens(int index, int64_t firstRow, void *buffer);
   /// Fills an input with the tokens that another one holds, each one position earlier. The last
@@ -108,29 +89,16 @@ private:
   int64_t windowOf(int64_t row) const;
 
   const ShaleProgram &program;
-  int rank;
   DataOptions options;
-  std::vector<std::unique_ptr<SafetensorsReader>> tensors;
-  std::vector<std::unique_ptr<TokenFile>> tokens;
+  OpenedFiles opened;
+  InputPlans plans;
+  TokenRow tokenRow;
   std::vector<int64_t> ends; // micro-batches or windows up to the end of each file
-  std::vector<Plan> plans;
-  std::vector<char> buffer; // a window or a slice, in the file's type
-  int64_t microBatches = -1;
-  int64_t windowLength = 0, windowRead = 0, windows = 0, windowRows = 0;
+  std::vector<char> buffer;  // a window or a slice, in the file's type
+  int64_t microBatches = -1, windows = 0;
   int64_t lastRow = -1; // for fillOnce: labels of rows from here on are ignored
   Filler filler = Filler::Rows;
 };
-
-/// Returns the number of elements of this rank's part of an input.
-int64_t elementsOf(const ShaleInput &input);
-
-/// The unit in which a run's speed is counted.
-struct Counted {
-  bool isTokens;   // else samples: no input is tokens
-  int64_t perStep; // of all ranks and micro-batches
-  const char *unit() const { return isTokens ? "tokens" : "samples"; }
-};
-Counted countedOf(const ShaleProgram &program);
 
 } // namespace shale::rt
 

@@ -4,7 +4,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/StorageWait.h"
-#include "runtime/data/Batches.h"
+#include "runtime/data/OpenedFiles.h"
 #include "runtime/program/reports/Describe.h"
 
 #include <algorithm>

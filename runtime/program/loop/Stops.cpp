@@ -2,6 +2,7 @@
 // differ.
 #include "runtime/core/Error.h"
 #include "runtime/core/StorageWait.h"
+#include "runtime/data/Inputs.h"
 #include "runtime/program/loop/Training.h"
 #include "runtime/program/reports/Diagnosis.h"
 

@@ -15,6 +15,7 @@
 #include "runtime/core/StorageWait.h"
 #include "runtime/core/Threads.h"
 #include "runtime/core/Trace.h"
+#include "runtime/data/Inputs.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/metrics/Report.h"
 #include "runtime/program/flags/Limits.h"

@@ -6,7 +6,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
-#include "runtime/data/Batches.h"
+#include "runtime/data/Inputs.h"
 
 #include <map>
 
