@@ -6,6 +6,7 @@
 #include "runtime/core/Files.h"
 #include "runtime/core/Output.h"
 #include "runtime/device/Device.h"
+#include "runtime/program/flags/Check.h"
 #include "runtime/program/flags/Limits.h"
 #include "runtime/program/launch/Launcher.h"
 #include "runtime/program/launch/RunId.h"

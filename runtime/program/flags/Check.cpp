@@ -1,10 +1,9 @@
 // Checks of the flags before ranks are started.
+#include "runtime/program/flags/Check.h"
 #include "runtime/checkpoint/Checkpoint.h"
-#include "runtime/checkpoint/Initial.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/program/launch/RunId.h"
-#include "runtime/program/loop/Training.h"
 
 #include <cstdlib>
 

@@ -1,13 +1,8 @@
 // Chooses the algorithms of matrix products before the first step.
-//
-// Rank 0 reads or times them and sends them to the others, so that all ranks compute a product in
-// the same way. From then on nothing is timed: a step has the same bits however fast it runs.
+#include "runtime/program/loop/ProductChooser.h"
 #include "runtime/core/Error.h"
 #include "runtime/device/ProductFile.h"
-#include "runtime/device/Tuner.h"
-#include "runtime/program/calls/Products.h"
 #include "runtime/program/launch/Signals.h"
-#include "runtime/program/loop/Training.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -84,17 +79,9 @@ void tell(const Choices &choices, const std::set<std::string> &timed, const std:
   fflush(stdout);
 }
 
-} // namespace
-
-/// Returns the products of all functions with different keys. Those that compute most come first:
+/// Returns products with different keys. Those that compute most come first:
 /// if the time ends, small ones are left. A product comes before the same with an epilogue.
-std::vector<Product> Training::distinctProducts(ProductTuner &tuner) {
-  std::vector<Product> all = listProducts(self, [&] {
-    for (ShaleFunction function :
-         {program.accumulate_first, program.accumulate_next, program.step, program.evaluate})
-      if (function)
-        callDirectly(function);
-  });
+std::vector<Product> distinctOf(const std::vector<Product> &all, const ProductTuner &tuner) {
   std::vector<Product> distinct;
   std::map<std::string, double> work; // of all products of a key
   for (const Product &p : all) {
@@ -109,16 +96,18 @@ std::vector<Product> Training::distinctProducts(ProductTuner &tuner) {
   return distinct;
 }
 
+} // namespace
+
 /// Times products on rank 0, while the others wait for it one product at a time: none of them waits
 /// for long. Returns the exit code of a signal, or 0.
-int Training::timeProducts(ProductTuner &tuner, const std::vector<Product> &products,
-                           Choices &choices) {
+int ProductChooser::timeProducts(ProductTuner &tuner, const std::vector<Product> &products,
+                                 Choices &choices) {
   if (!products.empty())
-    tuner.begin(arena->data(), arena->size());
+    tuner.begin(loaded.arena().data(), loaded.arena().size());
   int said = 0;
   for (size_t next = 0;; ++next) {
     int more = next < products.size() ? 1 : 0; // an exit code is larger
-    said = static_cast<int>(connection.peers->agree(std::max(requestedExit(), more)));
+    said = static_cast<int>(setup.peers().agree(std::max(requestedExit(), more)));
     if (said != 1)
       break;
     if (more == 0)
@@ -132,22 +121,20 @@ int Training::timeProducts(ProductTuner &tuner, const std::vector<Product> &prod
   progress.clear();
   if (!products.empty())
     tuner.end();
-  if (said != 0 && rendezvous.rank == 0)
+  if (said != 0 && setup.isFirst())
     printf("stopped by a signal before the first step: matrix products were not all timed\n");
   return said;
 }
 
-int Training::chooseProducts() {
-  ProductTuner *tuner = device->tuner();
-  if (!tuner || !options.tuneProducts)
+int ProductChooser::choose(bool trains) {
+  ProductTuner *tuner = loaded.rank().device->tuner();
+  if (!tuner || !setup.options.tuneProducts)
     return 0;
-  std::vector<Product> products = distinctProducts(*tuner), left;
-  ProductFile file = productFile(options);
-  // An evaluation writes no files; a run that is over has no step to time for.
-  bool trains = !options.evalOnly && current < options.end();
+  std::vector<Product> products = distinctOf(loaded.products(), *tuner), left;
+  ProductFile file = productFile(setup.options);
   Choices choices;
   std::set<std::string> timed;
-  if (rendezvous.rank == 0) {
+  if (setup.isFirst()) {
     Choices kept = file.load(tuner->machine());
     useChoices(*tuner, products, kept, "they are chosen again");
     for (const Product &product : products) {
@@ -162,7 +149,7 @@ int Training::chooseProducts() {
   }
   if (int code = timeProducts(*tuner, left, choices))
     return code;
-  std::string text = share(*connection.peers, rendezvous.rank, rendezvous.worldSize,
+  std::string text = share(setup.peers(), setup.rank(), setup.rendezvous.worldSize,
                            productText("rank 0", choices));
   choices = parseProducts(text, "rank 0");
   useChoices(*tuner, products, choices, "they take the first algorithm");

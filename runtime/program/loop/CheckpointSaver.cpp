@@ -1,15 +1,10 @@
 // When and how checkpoints are written.
-//
-// A checkpoint of --save-every is written while training goes on if memory allows a copy of the
-// state (checkpoint/BackgroundSave.h). The last one of a run, also after a signal, is written
-// before the run ends. All ranks decide the same, since they save at the same steps.
+#include "runtime/program/loop/CheckpointSaver.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/HostMemory.h"
 #include "runtime/core/Profile.h"
 #include "runtime/core/StorageWait.h"
 #include "runtime/program/flags/Limits.h"
-#include "runtime/program/launch/RunId.h"
-#include "runtime/program/loop/Training.h"
 
 #include <algorithm>
 
@@ -30,31 +25,36 @@ std::string excess(const ShaleProgram &program, int64_t copy) {
 }
 } // namespace
 
-bool Training::mayWriteInBackground() const {
+CheckpointSaver::CheckpointSaver(const RunSetup &setup, LoadedProgram &loaded, RunLogs &logs)
+    : setup(setup), program(setup.program), options(setup.options), loaded(loaded), logs(logs) {
+  if (mayWriteInBackground(options))
+    planBackground();
+}
+
+bool CheckpointSaver::mayWriteInBackground(const Options &options) {
   return options.saveEvery > 0 && options.asyncSave != "false" && !options.evalOnly;
 }
 
-void Training::planSaves() {
-  if (!mayWriteInBackground())
-    return;
-  Peers &peers = *connection.peers;
-  int64_t copy = peers.agree(StateCopy::bytesFor(program, rendezvous.rank, options.checkpoint));
+void CheckpointSaver::planBackground() {
+  Peers &peers = setup.peers();
+  Device &device = *loaded.rank().device;
+  int64_t copy = peers.agree(StateCopy::bytesFor(program, setup.rank(), options.checkpoint));
   std::string trouble = excess(program, copy);
   if (trouble.empty()) {
     // The ranks of a host take what they have planned and the copy. Some of it is in use already.
-    int64_t planned = plannedBytes(program, device->sharesMemory(), true);
+    int64_t planned = plannedBytes(program, device.sharesMemory(), true);
     int64_t more = std::max<int64_t>(0, planned - residentBytes()) + copy;
     int64_t available = static_cast<int64_t>(mostUsed * static_cast<double>(availableHostBytes()));
-    if (more > available / std::max(1, rendezvous.localSize))
+    if (more > available / std::max(1, setup.rendezvous.localSize))
       trouble = format("the rank and the copy take %s more, and %s are available for the %d rank%s "
                        "of this host",
-                       mebibytes(more).c_str(), mebibytes(available).c_str(), rendezvous.localSize,
-                       rendezvous.localSize == 1 ? "" : "s");
+                       mebibytes(more).c_str(), mebibytes(available).c_str(),
+                       setup.rendezvous.localSize, setup.rendezvous.localSize == 1 ? "" : "s");
   }
   std::unique_ptr<StateCopy> made;
   try {
     if (trouble.empty())
-      made = std::make_unique<StateCopy>(program, rendezvous.rank, options.checkpoint, *device);
+      made = std::make_unique<StateCopy>(program, setup.rank(), options.checkpoint, device);
   } catch (const Error &error) {
     if (error.code != SHALE_EXIT_NO_FIT)
       throw;
@@ -70,7 +70,7 @@ void Training::planSaves() {
          (long long)copy, trouble.c_str());
   if (!isOff)
     background.emplace(std::move(made));
-  if (rendezvous.rank != 0)
+  if (!setup.isFirst())
     return;
   if (isOff)
     printf(
@@ -85,61 +85,64 @@ void Training::planSaves() {
   fflush(stdout);
 }
 
-Position Training::positionAt(int64_t step, int64_t row) const {
-  Position position;
-  position.step = step;
-  position.updates = updates;
-  position.row = row;
-  position.seed = options.seed;
-  if (options.skipSpikes > 0)
-    position.norms = norms;
-  position.flags = runFlags(options);
-  position.data = dataFiles;
-  position.run = runId();
-  return position;
-}
-
-void Training::prepareSave() {
-  finishSave();
-  keepFolder();
-  if (log)
-    log->sync(); // a checkpoint on disk has the metrics of its steps beside it
+void CheckpointSaver::prepare() {
+  finish();
+  bool lost = logs.sync(); // a checkpoint on disk has the metrics of its steps beside it
   // The others wait here for the storage of rank 0, and not in the next step.
   StorageWait storage("the metrics");
-  if (connection.peers->agree(lostFolder) != 0)
+  if (setup.peers().agree(lost) != 0)
     savedStep = -1;
-  lostFolder = false;
 }
 
-void Training::save(bool last) {
-  prepareSave();
-  if (savedStep == current)
+void CheckpointSaver::save(const Position &position, bool last) {
+  prepare();
+  if (savedStep == position.step)
     return;
-  Position position = positionAt(current, currentRow);
   if (last || !background)
     return saveNow(position, last);
   double start = profileNow();
-  background->start(*state, [this, position](const StateReader &copy) {
-    saveCheckpoint(program, rendezvous.rank, copy, *connection.writers, options.out,
-                   options.checkpoint, options.fileBytes, options.keep, position);
+  background->start(loaded.state(), [this, position](const StateReader &copy) {
+    write(copy, *setup.connection.writers, position);
   });
   copying += profileNow() - start;
-  startedStep = current;
+  startedStep = position.step;
   ++backgroundSaves;
 }
 
-void Training::saveNow(Position position, bool last) {
+void CheckpointSaver::saveAfterFailure(const Position &position) {
+  if (!options.saveOnFailure)
+    return;
   try {
-    saveCheckpoint(program, rendezvous.rank, *state, *connection.peers, options.out,
-                   options.checkpoint, options.fileBytes, options.keep, position);
-    savedStep = position.step;
-    failedSaves = 0;
+    prepare();
+    if (savedStep == position.step)
+      return;
+    saveNow(position, /*last=*/true);
+    if (setup.isFirst())
+      printf("saved the state before step %lld\n", (long long)position.step + 1);
+    fflush(stdout);
   } catch (const Error &error) {
-    noteFailedSave(error, last);
+    if (error.code != SHALE_EXIT_IO)
+      throw;
+    warn("%s", error.what());
   }
 }
 
-void Training::finishSave() {
+void CheckpointSaver::saveNow(const Position &position, bool last) {
+  try {
+    write(loaded.state(), setup.peers(), position);
+    savedStep = position.step;
+    failedSaves = 0;
+  } catch (const Error &error) {
+    noteFailure(error, last);
+  }
+}
+
+void CheckpointSaver::write(const StateReader &state, Peers &peers, const Position &position) {
+  saveCheckpoint(program, setup.rank(), state, peers, options.out, options.checkpoint,
+                 options.fileBytes, options.keep, position);
+}
+
+void CheckpointSaver::finish() {
   if (!background || !background->inFlight())
     return;
   try {
@@ -150,36 +153,23 @@ void Training::finishSave() {
     savedStep = startedStep;
     failedSaves = 0;
   } catch (const Error &error) {
-    noteFailedSave(error, /*last=*/false);
+    noteFailure(error, /*last=*/false);
   }
 }
 
-void Training::noteFailedSave(const Error &error, bool last) {
+void CheckpointSaver::noteFailure(const Error &error, bool last) {
   if (error.code != SHALE_EXIT_IO || last || ++failedSaves >= 3)
     throw error;
   warn("%s; training goes on without this checkpoint", error.what());
 }
 
-std::optional<int> Training::checkAndSave(bool last) {
-  if (std::optional<int> code = checkReplicas())
-    return code;
-  save(last);
-  return std::nullopt;
-}
-
-std::string Training::savesText() const {
+std::string CheckpointSaver::describe() const {
+  if (backgroundSaves == 0)
+    return "";
   return format("%lld while training went on: the copies took %.2f s, and %lld time%s training "
                 "waited for the save before, %.2f s in all",
                 (long long)backgroundSaves, copying, (long long)delayedSaves,
                 delayedSaves == 1 ? "" : "s", delay);
-}
-
-void Training::tellSaves() const {
-  if (rendezvous.rank == 0 && backgroundSaves > 0)
-    printf("saves: %s\n", savesText().c_str());
-  if (rendezvous.rank == 0 && norms.skipped > 0)
-    printf("spikes: %lld of %lld updates were left out\n", (long long)norms.skipped,
-           (long long)current);
 }
 
 } // namespace shale::rt
