@@ -61,15 +61,6 @@ Driver::Driver() {
   else if (std::sscanf(text.c_str(), "random:%llu%c", &seed, &end) != 1)
     stop("SHALE_STUB_ORDER: '" + text + "' is not first, last or random:SEED");
   random.seed(seed);
-  text = setting("SHALE_STUB_MEMORY", "17179869184");
-  unsigned long long bytes;
-  if (std::sscanf(text.c_str(), "%llu%c", &bytes, &end) != 1)
-    stop("SHALE_STUB_MEMORY: '" + text + "' is not a number of bytes");
-  memoryLimit = bytes;
-  text = setting("SHALE_STUB_SUMS", "0");
-  if (std::sscanf(text.c_str(), "%llu%c", &bytes, &end) != 1)
-    stop("SHALE_STUB_SUMS: '" + text + "' is not a number of bytes");
-  summedBytes = bytes;
 }
 
 CUresult Driver::enter(const char *function, bool needsContext) {
@@ -150,7 +141,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice) {
   ENTER_WITHOUT_CONTEXT("cuDeviceTotalMem");
   SHALE_REQUIRE(bytes, CUDA_ERROR_INVALID_VALUE);
-  *bytes = driver.capacity();
+  *bytes = driver.memory.capacity();
   return CUDA_SUCCESS;
 }
 

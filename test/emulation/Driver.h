@@ -5,6 +5,7 @@
 #ifndef SHALE_TEST_EMULATION_DRIVER_H
 #define SHALE_TEST_EMULATION_DRIVER_H
 
+#include "EmulatedMemory.h"
 #include "Faults.h"
 #include "Fibers.h"
 #include "Stub.h"
@@ -151,24 +152,7 @@ public:
   /// The same for a call that waits for `stream`.
   CUresult checkNotCapturing(Stream &stream);
 
-  // ---- memory
-  CUresult allocate(CUdeviceptr *made, size_t bytes);
-  CUresult release(CUdeviceptr address);
-  CUresult allocatePinned(void **made, size_t bytes);
-  CUresult releasePinned(void *address);
-  bool isDevice(CUdeviceptr address) const;
-  /// Whether the range is within one allocation of device memory.
-  bool isAllocated(CUdeviceptr address, size_t bytes) const;
-  bool isPinned(CUdeviceptr address) const;
-  /// The host's address of device or pinned memory within one allocation, else null.
-  char *resolve(CUdeviceptr address, size_t bytes) const;
-  size_t capacity() const { return memoryLimit; }
-  size_t used() const { return memoryUsed; }
-  /// Prints a checksum of each block of device or pinned memory with as many bytes as
-  /// SHALE_STUB_SUMS says.
-  void printSums() const;
-  /// The host's ranges of device and pinned memory, for kernels: sorted.
-  const std::vector<std::pair<const void *, int64_t>> &ranges();
+  EmulatedMemory memory;
 
   emulation::Order order = emulation::Order::Random;
   std::mt19937_64 random;
@@ -195,14 +179,6 @@ private:
   std::vector<Stream *> inUse; ///< by their first use
   std::vector<Candidate> candidates;
   Stream legacy;
-
-  char *deviceStart = nullptr, *hostStart = nullptr; ///< regions of the same size
-  size_t regionBytes = 0, regionUsed = 0;
-  int pattern = -1; ///< a file of 0xff bytes
-  size_t memoryLimit = 0, memoryUsed = 0, summedBytes = 0;
-  std::map<CUdeviceptr, size_t> device, pinned; ///< bytes by start
-  std::vector<std::pair<const void *, int64_t>> kernelRanges;
-  bool rangesValid = false;
 };
 
 /// The error of a name of the driver's API, or -1.

@@ -89,12 +89,12 @@ public:
   CUresult run(void *) override {
     std::vector<void *> addresses;
     for (CUdeviceptr argument : arguments) {
-      void *address = driver.resolve(argument, 0);
+      void *address = driver.memory.resolve(argument, 0);
       addresses.push_back(address ? address : reinterpret_cast<void *>(argument));
     }
     static shale::emulation::Options options;
-    if (driver.ranges() != options.buffers)
-      options.buffers = driver.ranges();
+    if (driver.memory.ranges() != options.buffers)
+      options.buffers = driver.memory.ranges();
     options.order = driver.order;
     options.seed = driver.random();
     options.races = false;

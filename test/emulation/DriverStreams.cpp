@@ -79,7 +79,7 @@ public:
 
 private:
   uint32_t *place(CUdeviceptr address) const {
-    return reinterpret_cast<uint32_t *>(driver.resolve(address, sizeof(uint32_t)));
+    return reinterpret_cast<uint32_t *>(driver.memory.resolve(address, sizeof(uint32_t)));
   }
   bool canRun(const CUstreamBatchMemOpParams &op) const {
     return op.operation != CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
@@ -154,7 +154,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
     return failed;
   CUresult result = driver.waitFor(lock, driver.mark(*stream));
   if (result == CUDA_SUCCESS)
-    driver.printSums();
+    driver.memory.printSums();
   return result;
 }
 
@@ -230,9 +230,10 @@ CUresult cuStreamBatchMemOp(CUstream handle, unsigned count, CUstreamBatchMemOpP
     SHALE_REQUIRE(waits ? ops[i].waitValue.flags == CU_STREAM_WAIT_VALUE_EQ
                         : ops[i].writeValue.flags == CU_STREAM_WRITE_VALUE_DEFAULT,
                   CUDA_ERROR_NOT_SUPPORTED);
-    SHALE_REQUIRE(driver.resolve(waits ? ops[i].waitValue.address : ops[i].writeValue.address,
-                                 sizeof(uint32_t)),
-                  CUDA_ERROR_INVALID_VALUE);
+    SHALE_REQUIRE(
+        driver.memory.resolve(waits ? ops[i].waitValue.address : ops[i].writeValue.address,
+                              sizeof(uint32_t)),
+        CUDA_ERROR_INVALID_VALUE);
   }
   return driver.enqueue(*stream,
                         std::make_shared<MemoryOperations>(
