@@ -269,8 +269,7 @@ void CudaDevice::startCopy(int32_t index, void *target, const void *source, int6
   Transfer &transfer = transfers[index];
   bool out = isHost(target);
   CUstream stream = out ? toHost : toDevice;
-  must(cu.cuEventRecord(transfer.ready, compute), "record an event");
-  must(cu.cuStreamWaitEvent(stream, transfer.ready, 0), "wait for an event");
+  order(stream, transfer.ready, compute);
   must(out ? cu.cuMemcpyDtoHAsync(target, address(source), bytes, stream)
            : cu.cuMemcpyHtoDAsync(address(target), source, bytes, stream),
        out ? "copy to the host" : "copy from the host");

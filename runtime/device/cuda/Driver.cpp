@@ -64,4 +64,9 @@ void must(CUresult result, const char *what) {
         format("the GPU cannot %s: %s", what, driver().explain(result).c_str()));
 }
 
+void order(CUstream stream, CUevent event, CUstream other) {
+  must(driver().cuEventRecord(event, other), "record an event");
+  must(driver().cuStreamWaitEvent(stream, event, 0), "wait for an event");
+}
+
 } // namespace shale::rt::cuda

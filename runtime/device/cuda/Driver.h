@@ -81,6 +81,10 @@ ComputeCapability computeCapability(CUdevice device);
 /// memory. Errors of a kernel appear at a later call.
 void must(CUresult result, const char *what);
 
+/// Makes later work of a stream wait for the work of another one, by way of an event. Ends the
+/// process as must() does.
+void order(CUstream stream, CUevent event, CUstream other);
+
 } // namespace shale::rt::cuda
 
 #endif
