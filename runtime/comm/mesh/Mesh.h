@@ -13,32 +13,24 @@
 #define SHALE_RUNTIME_COMM_MESH_MESH_H
 
 #include "runtime/comm/mesh/Join.h"
+#include "runtime/comm/mesh/Messages.h"
+#include "runtime/comm/mesh/OpenWaits.h"
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
-#include <map>
-#include <memory_resource>
-#include <mutex>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 namespace shale::rt {
 
-/// Returns the memory of what describes messages. It is kept for the next ones, so that a step
-/// allocates nothing.
-std::pmr::memory_resource *messageMemory();
+class Neighbours;
+struct Frame;
+struct Peer;
 
-/// Who waits for the transfers of one buffer, and which of them are complete.
-struct Awaited {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::pmr::vector<int> sent{messageMemory()}, received{messageMemory()}; // ranks of complete
-                                                                          // transfers that were not
-                                                                          // waited for
-  size_t pending = 0; // transfers that are not complete
-  bool aborted = false;
-};
-
+/// Sends and receives the messages of one rank, and ends its waits when the run fails.
 class Mesh {
 public:
   using Clock = std::chrono::steady_clock;
@@ -81,76 +73,24 @@ public:
   /// See Peers::findSilent.
   std::vector<int> findSilent(const std::vector<int> &ranks, double seconds);
 
-  /// The header that precedes the bytes of a message or text.
-  struct Frame {
-    uint32_t kind, channel;
-    uint64_t slot, bytes;
-  };
-
 private:
-  struct Key {
-    uint32_t channel;
-    uint64_t slot;
-    bool operator<(const Key &other) const {
-      return channel != other.channel ? channel < other.channel : slot < other.slot;
-    }
-  };
-  struct Outgoing {
-    Frame frame;
-    const char *data;
-    Awaited *transfers;
-  };
-  struct Incoming {
-    char *data;
-    size_t bytes;
-    Awaited *transfers;
-  };
-  struct Peer;
-  struct Waiting; // a wait() in progress
-
   // MeshLoop.cpp: what the thread does.
   void loop();
   void tick();
   void handleInput(Peer &peer);
-  bool parse(Peer &peer);
-  bool handle(Peer &peer, const Frame &frame);
-  bool takeReady(Peer &peer, const Frame &frame);
-  bool takeData(Peer &peer, const Frame &frame);
-  bool flush(Peer &peer);
-  void control(Peer &peer, const Frame &frame, const std::string &text = "");
-  void arm(Peer &peer, bool output);
-  Peer &at(int rank);
+  std::string handle(Peer &peer, const Frame &frame, std::string_view text);
   void lose(Peer &peer, int error);
+
   void fail(const std::string &text);
-  void tellAll(uint32_t kind, const std::string &text);
-  std::string diagnose(milliseconds timeout);
-  bool knowsCause(milliseconds timeout) const;
-  bool hearsOfFailure(milliseconds most);
-  bool isNeeded(Peer &peer);
-  bool isNeeded(Peer &peer, const Awaited &transfers);
-  uint64_t waitsNow();
-  bool othersAnswer(milliseconds timeout) const;
-  void tellStorage(const Waiting &wait);
   void refuse(Peer &peer, const std::string &what);
-  bool isUnreachable(Peer &peer);
-  milliseconds interval() const;
 
-  int self;
-  Options options;
-  std::vector<std::unique_ptr<Peer>> peers; // by rank; null for this one and where there is no
-                                            // connection
-  bool all = true;                          // whether this rank is connected with every other
-  std::vector<std::string> names;           // by rank
-  Socket epoll, wake;
-  std::atomic<int64_t> ticked; // when the thread looked after the ranks last, in ms of the clock
-  std::atomic<bool> ending{false}, leaving{false}, failing{false}, reported{false};
-
-  std::mutex stateMutex; // of what follows
-  std::condition_variable stateChanged;
-  std::vector<Waiting *> waits;
-  std::string failure; // "" as long as all is well
-  Clock::time_point failedAt;
-  std::atomic<bool> failed{false};
+  const int self;
+  const Options options;
+  const milliseconds interval; // between two looks after the ranks
+  Socket epoll, wake;          // data of events: the rank, this one for `wake`
+  std::unique_ptr<Neighbours> neighbours;
+  OpenWaits waits;
+  std::atomic<bool> ending{false}, leaving{false};
   std::thread thread;
 };
 

@@ -1,5 +1,6 @@
 // Messages between ranks, and how they fail together. The ranks are meshes of one process.
 #include "runtime/comm/gloo/Gloo.h"
+#include "runtime/comm/mesh/Frames.h"
 #include "runtime/comm/mesh/Mesh.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/StorageWait.h"
@@ -97,7 +98,7 @@ std::vector<char> bytesOf(size_t count, int seed) {
   return bytes;
 }
 
-void writeFrame(const Socket &socket, const Mesh::Frame &frame, const std::string &more = "") {
+void writeFrame(const Socket &socket, const Frame &frame, const std::string &more = "") {
   std::string bytes(reinterpret_cast<const char *>(&frame), sizeof(frame));
   bytes += more;
   ASSERT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -380,7 +381,7 @@ TEST(Mesh, SizesThatDifferFailOnBothRanks) {
 }
 
 TEST(Mesh, WhatNoRankSendsIsRefused) {
-  const std::pair<Mesh::Frame, const char *> frames[] = {
+  const std::pair<Frame, const char *> frames[] = {
       {{99, 0, 0, 0}, "unknown kind 99"},
       {{data, 0, 1, uint64_t(1) << 60}, "does not expect"},
       {{failure, 0, 0, uint64_t(1) << 60}, "too long"}};
@@ -401,10 +402,10 @@ TEST(Mesh, AFloodOfAnnouncementsIsBounded) {
   Awaited receipt;
   ranks[0].receive(1, 0, 1, &byte, 1, receipt);
   std::thread flood([&] {
-    std::vector<Mesh::Frame> frames(1024, {ready, 7, 7, 7});
+    std::vector<Frame> frames(1024, {ready, 7, 7, 7});
     const Socket &socket = ranks.links[1][0].socket;
     for (int i = 0; i < 1100; ++i)
-      if (send(socket.get(), frames.data(), frames.size() * sizeof(Mesh::Frame), MSG_NOSIGNAL) < 0)
+      if (send(socket.get(), frames.data(), frames.size() * sizeof(Frame), MSG_NOSIGNAL) < 0)
         return;
   });
   expectFailure(failureOfWait(ranks[0], receipt), "announced too many messages");
