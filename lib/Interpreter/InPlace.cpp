@@ -79,7 +79,7 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
   // Runs the kernel on the current memory and writes the elements of all results for which
   // `picks(row, element)` is true.
   auto pass = [&](auto picks) -> LogicalResult {
-    RankValues arguments = readAll(op.getInputs());
+    RankValues arguments = memory.readAll(op.getInputs());
     auto values = runBody(interpreter, body, arguments, known);
     if (failed(values))
       return failure();
@@ -93,8 +93,8 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
         terms.resize(ranks);
         if (sum && terms[rank].empty())
           terms[rank].push_back(value);
-        Tensor memory = sum ? terms[rank].front() : read(rank, output);
-        Cell *cells = memory.mutableCells();
+        Tensor written = sum ? terms[rank].front() : memory.read(rank, output);
+        Cell *cells = written.mutableCells();
         const Cell *from = value.cells();
         int64_t size = value.size(), columns = size / rowCount;
         bool isOnly = columns <= 1; // one value per row
@@ -105,9 +105,9 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
             if (picks(row, isOnly ? -1 : i))
               cells[i] = from[i];
         if (sum)
-          terms[rank].front() = memory;
+          terms[rank].front() = written;
         else
-          write(rank, output, memory);
+          memory.write(rank, output, written);
       }
     if (rows)
       for (Operation *reduction : rows->reductions)
@@ -123,7 +123,7 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
       if (failed(sums))
         return failure();
       for (int64_t rank = 0; rank < ranks; ++rank)
-        write(rank, output, (*sums)[rank].front());
+        memory.write(rank, output, (*sums)[rank].front());
     }
     return passed;
   };

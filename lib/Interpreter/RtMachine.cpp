@@ -7,54 +7,12 @@
 #include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "mlir/IR/Builders.h"
-#include <cstring>
 
 using namespace mlir;
 
 namespace shale::interp {
 
-/// All bits set: NaN as a float of any width, an invalid index as an integer. A boolean with such a
-/// byte reads as false, since a missing copy of a true one must change results.
-static constexpr int kPoison = 0xff;
-
 LogicalResult RtMachine::prepare() {
-  auto module = function->getParentOfType<ModuleOp>();
-  auto size = [&](StringRef name) -> int64_t {
-    auto attr = module->getAttrOfType<IntegerAttr>(name);
-    return attr ? attr.getInt() : 0;
-  };
-  int64_t total = 0;
-  bool overflows = false;
-  for (StringRef name :
-       {rt::kStateBytesAttr, rt::kArenaBytesAttr, rt::kHostStateBytesAttr, rt::kHostArenaBytesAttr})
-    overflows |= size(name) < 0 || __builtin_add_overflow(total, size(name), &total);
-  for (auto constant : module.getOps<rt::ConstantOp>()) {
-    int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(constant.getValue().getType()));
-    if (bytes < 0 || !elementOf(constant.getValue().getElementType()))
-      return constant.emitError("the interpreter does not support constants of type ")
-             << constant.getValue().getType();
-    overflows |=
-        bytes > interpreter.options.maxBytes / 8 || __builtin_add_overflow(total, bytes, &total);
-  }
-  if (overflows || total > interpreter.options.maxBytes / ranks)
-    return function.emitError("needs more memory than the interpreter's ")
-           << (interpreter.options.maxBytes >> 20) << " MiB";
-  memory.resize(ranks);
-  for (Memory &own : memory) {
-    own.state.assign(size(rt::kStateBytesAttr), char(kPoison));
-    own.arena.assign(size(rt::kArenaBytesAttr), char(kPoison));
-    own.hostState.assign(size(rt::kHostStateBytesAttr), char(kPoison));
-    own.hostArena.assign(size(rt::kHostArenaBytesAttr), char(kPoison));
-    own.hyper.assign(function.getHyper().size() * 4, char(kPoison));
-    own.metrics.assign(function.getMetrics().size() * 4, char(kPoison));
-    own.inputs.resize(function.getInputs().size());
-    for (auto constant : module.getOps<rt::ConstantOp>()) {
-      Tensor value = Tensor::fromAttr(constant.getValue());
-      Bytes &bytes = own.constants[constant.getSymName()];
-      bytes.resize(value.byteSize());
-      value.toBytes(bytes.data());
-    }
-  }
   ProgramLiveness liveness;
   if (failed(liveness.run(function, /*strict=*/false)))
     return failure();
@@ -69,130 +27,25 @@ LogicalResult RtMachine::prepare() {
   return success();
 }
 
-static rt::SlotOp slotOf(rt::FuncOp function, StringRef state) {
-  return function->getParentOfType<ModuleOp>().lookupSymbol<rt::SlotOp>(rt::slotName(state));
-}
-
-void RtMachine::setState(int64_t rank, StringRef state, const Tensor &value) {
-  if (rt::SlotOp slot = slotOf(function, state))
-    if (Bytes &block = stateOf(memory[rank], slot);
-        slot.getOffset() + value.byteSize() <= int64_t(block.size()))
-      value.toBytes(block.data() + slot.getOffset());
-}
-
-void RtMachine::setInput(int64_t rank, int64_t index, const Tensor &value) {
-  memory[rank].inputs[index].resize(value.byteSize());
-  value.toBytes(memory[rank].inputs[index].data());
-}
-
-void RtMachine::setHyper(int64_t rank, int64_t index, const Tensor &value) {
-  float number = value.number(0);
-  std::memcpy(memory[rank].hyper.data() + 4 * index, &number, 4);
-}
-
-Tensor RtMachine::getState(int64_t rank, StringRef state, Element element,
-                           ArrayRef<int64_t> shape) const {
-  rt::SlotOp slot = slotOf(function, state);
-  const Bytes &block =
-      slot.getMemory() == mem::Memory::Host ? memory[rank].hostState : memory[rank].state;
-  return Tensor::fromBytes(element, shape, block.data() + slot.getOffset());
-}
-
-float RtMachine::getMetric(int64_t rank, int64_t index) const {
-  float number;
-  std::memcpy(&number, memory[rank].metrics.data() + 4 * index, 4);
-  return number;
-}
-
-RtMachine::Span RtMachine::span(int64_t rank, Value buffer) {
-  auto type = cast<MemRefType>(buffer.getType());
-  Memory &own = memory[rank];
-  if (auto view = buffer.getDefiningOp<rt::ViewOp>())
-    return {span(rank, view.getSource()).bytes + view.getOffset(), type};
-  if (auto shard = buffer.getDefiningOp<rt::ShardOp>()) {
-    dist::MeshOp mesh = dist::getMesh(shard);
-    int64_t coordinate = mesh ? mesh.getCoordinate(rank, shard.getAxis()) : 0;
-    return {span(rank, shard.getSource()).bytes + coordinate * rt::bufferBytes(type), type};
-  }
-  auto op = buffer.getDefiningOp<rt::BufferOp>();
-  switch (op.getSpace()) {
-  case rt::Space::State:
-    return {(op.getMemory() == mem::Memory::Host ? own.hostState : own.state).data() +
-                op.getOffset(),
-            type};
-  case rt::Space::Arena:
-    return {(op.getMemory() == mem::Memory::Host ? own.hostArena : own.arena).data() +
-                op.getOffset(),
-            type};
-  case rt::Space::Input:
-    return {own.inputs[*op.getIndex()].data(), type};
-  case rt::Space::Constant:
-    return {own.constants[*op.getSymbol()].data(), type};
-  case rt::Space::Hyper:
-    return {own.hyper.data() + 4 * *op.getIndex(), type};
-  case rt::Space::Metric:
-    return {own.metrics.data() + 4 * *op.getIndex(), type};
-  }
-  return {nullptr, type};
-}
-
-Tensor RtMachine::read(int64_t rank, Value buffer) {
-  Span from = span(rank, buffer);
-  Tensor value =
-      Tensor::fromBytes(*elementOf(from.type.getElementType()), from.type.getShape(), from.bytes);
-  if (from.type.getElementType().isInteger(1))
-    for (int64_t i = 0; i < value.size(); ++i)
-      if (from.bytes[i] == char(kPoison))
-        value.setNumber(i, 0);
-  return value;
-}
-
-void RtMachine::write(int64_t rank, Value buffer, const Tensor &value) {
-  value.toBytes(span(rank, buffer).bytes);
-}
-
-RankValues RtMachine::readAll(ValueRange buffers) {
-  RankValues values(ranks);
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    for (Value buffer : buffers)
-      values[rank].push_back(read(rank, buffer));
-  return values;
-}
-
-bool RtMachine::overlap(Value a, Value b) {
-  Span left = span(0, a), right = span(0, b);
-  return left.bytes < right.bytes + rt::bufferBytes(right.type) &&
-         right.bytes < left.bytes + rt::bufferBytes(left.type);
-}
-
-void RtMachine::poison(int64_t rank, Value buffer) {
-  Span to = span(rank, buffer);
-  std::memset(to.bytes, kPoison, rt::bufferBytes(to.type));
-}
-
 LogicalResult RtMachine::launch(rt::LaunchOp op) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<rt::KernelOp>(op, op.getKernelAttr());
   bool inPlace = llvm::any_of(op.getOutputs(), [&](Value output) {
-    return llvm::any_of(op.getInputs(), [&](Value input) { return overlap(output, input); });
+    return llvm::any_of(op.getInputs(), [&](Value input) { return memory.overlap(output, input); });
   });
   if (inPlace)
     return launchInPlace(op, kernel.getBody().front());
-  auto results = interpreter.runBlock(kernel.getBody().front(), readAll(op.getInputs()));
+  auto results = interpreter.runBlock(kernel.getBody().front(), memory.readAll(op.getInputs()));
   if (failed(results))
     return failure();
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    for (auto [output, value] : llvm::zip(op.getOutputs(), (*results)[rank]))
-      write(rank, output, value);
+  memory.writeAll(op.getOutputs(), *results);
   return success();
 }
 
 LogicalResult RtMachine::compute(Operation *op, ValueRange inputs, ValueRange outputs) {
-  auto results = interpreter.runOp(op, readAll(inputs));
+  auto results = interpreter.runOp(op, memory.readAll(inputs));
   if (failed(results))
     return failure();
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    for (auto [output, value] : llvm::zip(outputs, (*results)[rank]))
-      write(rank, output, value);
+  memory.writeAll(outputs, *results);
   scratch->clear();
   return success();
 }
@@ -254,8 +107,7 @@ LogicalResult RtMachine::sdpa(rt::SdpaOp op) {
                                  op.getCausalAttr(), op.getWindowAttr(), op.getScaleAttr());
   if (failed(compute(made, op.getInputs(), {op.getResult(), op.getLse()})))
     return failure();
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    poison(rank, op.getWorkspace());
+  memory.poison(op.getWorkspace());
   return success();
 }
 
@@ -273,19 +125,8 @@ LogicalResult RtMachine::sdpaGrad(rt::SdpaGradOp op) {
                                      op.getDeterministicAttr(), op.getScaleAttr());
   if (failed(compute(made, buffers, op.getGradients())))
     return failure();
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    poison(rank, op.getWorkspace());
+  memory.poison(op.getWorkspace());
   return success();
-}
-
-/// Poisons the receive buffer, except for bytes that it shares with the send buffer.
-void RtMachine::startReceiving(Value send, Value recv) {
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    Span from = span(rank, send), to = span(rank, recv);
-    Bytes sent(from.bytes, from.bytes + rt::bufferBytes(from.type));
-    std::memset(to.bytes, kPoison, rt::bufferBytes(to.type));
-    std::memcpy(from.bytes, sent.data(), sent.size());
-  }
 }
 
 LogicalResult RtMachine::finish(Operation *start) {
@@ -307,20 +148,17 @@ LogicalResult RtMachine::finish(Operation *start) {
     RankValues operands(ranks);
     for (int64_t rank = 0; rank < ranks; ++rank)
       operands[rank].push_back(
-          read(rank, send).reshaped(cast<RankedTensorType>(input.getType()).getShape()));
+          memory.read(rank, send).reshaped(cast<RankedTensorType>(input.getType()).getShape()));
     auto results = interpreter.runOp(op, std::move(operands));
     if (failed(results))
       return failure();
     for (int64_t rank = 0; rank < ranks; ++rank)
-      write(rank, recv, (*results)[rank][0]);
+      memory.write(rank, recv, (*results)[rank][0]);
     scratch->clear();
     return success();
   };
   if (auto transfer = dyn_cast<rt::TransferOp>(start)) {
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      Span from = span(rank, transfer.getSource()), to = span(rank, transfer.getTarget());
-      std::memcpy(to.bytes, from.bytes, rt::bufferBytes(from.type));
-    }
+    memory.copy(transfer.getSource(), transfer.getTarget());
     return success();
   }
   auto collective = cast<rt::CollectiveOpInterface>(start);
@@ -346,23 +184,21 @@ LogicalResult RtMachine::execute(Operation *op) {
   if (auto wait = dyn_cast<rt::WaitOp>(op))
     return finish(wait.getToken().getDefiningOp());
   if (isa<rt::TransferOp, rt::CollectiveOpInterface>(op)) {
-    startReceiving(op->getOperand(0), op->getOperand(1));
+    memory.startReceiving(op->getOperand(0), op->getOperand(1));
     return success();
   }
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    if (auto copy = dyn_cast<rt::CopyOp>(op)) {
-      Span from = span(rank, copy.getSource()), to = span(rank, copy.getTarget());
-      std::memmove(to.bytes, from.bytes, rt::bufferBytes(from.type));
-    } else if (auto zero = dyn_cast<rt::ZeroOp>(op)) {
-      Span to = span(rank, zero.getTarget());
-      std::memset(to.bytes, 0, rt::bufferBytes(to.type));
-    } else if (auto coordinate = dyn_cast<rt::CoordinateOp>(op)) {
-      dist::MeshOp mesh = dist::getMesh(op);
+  if (auto copy = dyn_cast<rt::CopyOp>(op)) {
+    memory.copy(copy.getSource(), copy.getTarget());
+  } else if (auto zero = dyn_cast<rt::ZeroOp>(op)) {
+    memory.zero(zero.getTarget());
+  } else if (auto coordinate = dyn_cast<rt::CoordinateOp>(op)) {
+    dist::MeshOp mesh = dist::getMesh(op);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
       int64_t value = mesh ? mesh.getCoordinate(rank, coordinate.getAxis()) : 0;
-      std::memcpy(span(rank, coordinate.getTarget()).bytes, &value, sizeof(value));
-    } else if (!isa<rt::BufferOp, rt::ViewOp, rt::ShardOp, rt::ReturnOp>(op)) {
-      return op->emitError("has no evaluator in the interpreter");
+      memory.write(rank, coordinate.getTarget(), Tensor::scalar(Element::I64, double(value)));
     }
+  } else if (!isa<rt::BufferOp, rt::ViewOp, rt::ShardOp, rt::ReturnOp>(op)) {
+    return op->emitError("has no evaluator in the interpreter");
   }
   return success();
 }
@@ -375,8 +211,7 @@ LogicalResult RtMachine::run() {
     if (freed == freedAfter.end())
       continue;
     for (rt::BufferOp buffer : freed->second)
-      for (int64_t rank = 0; rank < ranks; ++rank)
-        poison(rank, buffer);
+      memory.poison(buffer);
   }
   return success();
 }

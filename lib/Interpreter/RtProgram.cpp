@@ -59,8 +59,9 @@ LogicalResult RtAdapter::run(ModuleOp module, StringRef name, Interpreter &inter
   llvm::scope_exit erase([&] { signature.erase(); });
   Block *scratch = signature.addBlock();
   int64_t ranks = interpreter.options.ranks, input = 0, hyper = 0, metric = 0;
-  RtMachine machine(function, interpreter, scratch);
-  if (failed(machine.prepare()))
+  RankMemory memory(function, interpreter.options);
+  RtMachine machine(function, memory, interpreter, scratch);
+  if (failed(memory.allocate()) || failed(machine.prepare()))
     return failure();
   for (unsigned i = 0; i < signature.getNumArguments(); ++i) {
     auto packed = packArgument(signature, i, ranks, inputs);
@@ -71,11 +72,11 @@ LogicalResult RtAdapter::run(ModuleOp module, StringRef name, Interpreter &inter
     bool isHyper = !state && role && role.getValue() == nn::Role::Hyper;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       if (state)
-        machine.setState(rank, state.getValue(), (*packed)[rank]);
+        memory.setState(rank, state.getValue(), (*packed)[rank]);
       else if (isHyper)
-        machine.setHyper(rank, hyper, (*packed)[rank]);
+        memory.setHyper(rank, hyper, (*packed)[rank]);
       else
-        machine.setInput(rank, input, (*packed)[rank]);
+        memory.setInput(rank, input, (*packed)[rank]);
     }
     if (!state)
       ++(isHyper ? hyper : input);
@@ -88,8 +89,8 @@ LogicalResult RtAdapter::run(ModuleOp module, StringRef name, Interpreter &inter
     Element element = *elementOf(type.getElementType());
     std::vector<Tensor> values;
     for (int64_t rank = 0; rank < ranks; ++rank)
-      values.push_back(state ? machine.getState(rank, state.getValue(), element, type.getShape())
-                             : Tensor::scalar(element, machine.getMetric(rank, metric)));
+      values.push_back(state ? memory.getState(rank, state.getValue(), element, type.getShape())
+                             : Tensor::scalar(element, memory.getMetric(rank, metric)));
     metric += !state;
     if (failed(unpackResult(signature, i, values, results)))
       return failure();
