@@ -2,13 +2,8 @@
 #ifndef SHALE_CODEGEN_NESTEMITTER_H
 #define SHALE_CODEGEN_NESTEMITTER_H
 
-#include "dialects/interfaces/Interfaces.h"
-#include "lib/Codegen/RowForm.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "lib/Codegen/IndexEmitter.h"
 #include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 
 namespace shale {
 
@@ -22,37 +17,20 @@ llvm::SmallVector<mlir::Type> memoryTypes(mlir::Region &body);
 /// which loads and stores elements.
 class NestEmitter : public ElementEmitter {
 public:
-  NestEmitter(mlir::OpBuilder &builder, mlir::Location loc) : b(builder), loc(loc) {}
+  NestEmitter(mlir::OpBuilder &builder, mlir::Location loc)
+      : nest(builder, loc), b(builder), loc(loc), indices(nest) {}
 
   // ---- interface of the target
 
-  struct Scope {
-    mlir::Block *block;
-    mlir::Operation *before; ///< ops are inserted before it; null: at the end
-    /// Elements and divisions emitted so far.
-    std::map<std::pair<void *, LinearIndex>, mlir::Value> memo;
-    std::map<std::pair<LinearIndex, int64_t>, std::pair<LinearIndex, LinearIndex>> divisions;
-    /// Tests whether an index is in [lo, hi): the condition, and the index minus lo where it holds.
-    std::map<std::tuple<LinearIndex, int64_t, int64_t>, std::pair<mlir::Value, LinearIndex>> tests;
-    /// Dimensions of values that are known at run time, by value and size, and where they hold.
-    std::map<std::pair<void *, int64_t>, std::pair<mlir::Value, LinearIndex>> runtimeDims;
-  };
-  void pushScope(mlir::Block *block, mlir::Operation *before = nullptr);
-  void popScope();
-  void setInsertion(unsigned depth);
-  unsigned depth() const { return scopes.size() - 1; }
-  Scope &scope() { return *scopes.back(); }
+  /// The scopes that elements are emitted into.
+  LoopNest nest;
 
   /// A dimension whose value is known in the innermost scope. With a guard, an i1, the value is in
   /// [0, size) only where the guard is true.
   LinearIndex addDim(int64_t size, mlir::Value value, DimOrigin origin, unsigned position,
-                     mlir::Value guard = {});
-  /// Opens a loop around all ops that are emitted until closeLoop, with `values` as iteration
-  /// arguments.
-  mlir::scf::ForOp openLoop(mlir::Value lower, mlir::Value upper, int64_t step,
-                            mlir::ValueRange values);
-  mlir::ValueRange closeLoop(mlir::scf::ForOp loop, mlir::ValueRange values);
-
+                     mlir::Value guard = {}) {
+    return indices.addDim(size, value, origin, position, guard);
+  }
   /// Makes `memref` the memory of an input of the kernel.
   void bind(mlir::Value value, mlir::Value memref) { buffers[value] = memref; }
   /// Sets how elements of some ops are emitted in the place of what the ops say; the function
@@ -72,7 +50,6 @@ public:
   /// Stores outputs at the builder's insertion point, after all of them are emitted: a result may
   /// share an operand's buffer.
   void storeOutputs(llvm::ArrayRef<Output> outputs);
-  mlir::Value constantIndex(int64_t value);
   /// The refinement that emission stopped with, if any.
   const std::optional<Refinement> &refinement() const { return request; }
 
@@ -97,55 +74,18 @@ protected:
   /// Whether the elements at `index` form a vector, so that its parts cannot be tested or divided.
   virtual bool isVector(const LinearIndex &index) const = 0;
 
-  /// Appends the guards of an index' dimensions, each once.
-  void collectGuards(const LinearIndex &index, llvm::SmallVectorImpl<mlir::Value> &guards) const;
-  /// Returns the least and the largest value of an index.
-  std::pair<int64_t, int64_t> rangeOf(const LinearIndex &index) const;
-  /// Emits an index as a value of index type: of a vector's first element.
-  mlir::Value materialize(const LinearIndex &index);
-
   mlir::OpBuilder &b;
   mlir::Location loc;
+  /// The dimensions of indices, and what is computed with them.
+  IndexEmitter indices;
 
 private:
-  struct Dim {
-    int64_t size;
-    mlir::Value value;
-    unsigned depth;
-    DimOrigin origin;
-    unsigned position;
-    llvm::SmallVector<mlir::Value, 1> guards;
-  };
-
-  unsigned depthOf(const LinearIndex &index) const;
-  /// The depth of the scope that the builder inserts into.
-  unsigned insertionDepth() const;
   mlir::Value emitOp(mlir::Operation *op, const LinearIndex &index);
-  /// Adds a dimension for a value of index type that is emitted at a depth.
-  LinearIndex addRuntimeDim(mlir::Value value, int64_t size, unsigned depth);
-  /// Emits whether an index is in [lo, hi); returns the condition, and the index minus lo where it
-  /// holds, else 0.
-  std::pair<mlir::Value, LinearIndex> emitTest(const LinearIndex &index, int64_t lo, int64_t hi);
-  /// Emits a division; returns quotient and remainder as new dimensions.
-  std::pair<LinearIndex, LinearIndex> emitDivision(const LinearIndex &index, int64_t divisor);
   void ask(Refinement refinement) {
     if (!request)
       request = refinement;
   }
 
-  /// Replaces quotient * divisor + remainder of emitted divisions by what was divided, so that
-  /// equal indices compare equal.
-  LinearIndex simplify(LinearIndex index) const;
-
-  struct Division {
-    unsigned quotient, remainder; ///< dimensions
-    int64_t divisor;
-    LinearIndex divided;
-  };
-
-  std::vector<Dim> dims;
-  std::vector<Division> divided;
-  std::vector<std::unique_ptr<Scope>> scopes;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   Special special;
   std::optional<Refinement> request;

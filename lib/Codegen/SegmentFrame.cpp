@@ -17,7 +17,7 @@ void SegmentFrame::start(Block *entry, ValueRange memory) {
       return emitAtPlace(broadcast, emitter, place);
     return std::nullopt;
   });
-  emitter.pushScope(entry);
+  emitter.nest.pushScope(entry);
   table = emitTable();
   shift = index(0);
   if (form.offset)
@@ -39,7 +39,7 @@ bool SegmentFrame::run() {
   case SegmentForm::None:
     return false;
   }
-  emitter.setInsertion(0);
+  emitter.nest.setInsertion(0);
   emitReturn();
   return works;
 }
@@ -65,11 +65,11 @@ LinearIndex SegmentFrame::dim(Value value) {
 SegmentFrame::Values
 SegmentFrame::loop(Value lower, Value upper, int64_t step, ValueRange carried,
                    llvm::function_ref<Values(Value at, ValueRange carried)> body) {
-  scf::ForOp op = emitter.openLoop(lower, upper, step, carried);
-  emitter.setInsertion(emitter.depth());
+  scf::ForOp op = emitter.nest.openLoop(lower, upper, step, carried);
+  emitter.nest.setInsertion();
   Values next = body(op.getInductionVar(), op.getRegionIterArgs());
-  emitter.setInsertion(emitter.depth());
-  return llvm::to_vector_of<Value>(emitter.closeLoop(op, next));
+  emitter.nest.setInsertion();
+  return llvm::to_vector_of<Value>(emitter.nest.closeLoop(op, next));
 }
 
 Value SegmentFrame::field(Value entry, SegmentTable::Field which) {
@@ -114,7 +114,7 @@ SegmentFrame::Values SegmentFrame::forParts(const Segment &s, Value from, Value 
 
 Value SegmentFrame::emitElement(Value value, const LinearIndex &at) {
   Value found = emitter.emit(value, at);
-  emitter.setInsertion(emitter.depth());
+  emitter.nest.setInsertion();
   works &= bool(found);
   return found;
 }

@@ -35,13 +35,13 @@ public:
     inputs = body.front().getNumArguments();
     begin = entry->getArgument(entry->getNumArguments() - 2);
     end = entry->getArgument(entry->getNumArguments() - 1);
-    emitter.pushScope(entry);
+    emitter.nest.pushScope(entry);
   }
 
   bool run() {
     if (form.flat ? !emitFlat() : !emitRows())
       return false;
-    emitter.setInsertion(0);
+    emitter.nest.setInsertion(0);
     func::ReturnOp::create(b, loc);
     return true;
   }
@@ -58,7 +58,7 @@ private:
     SmallVector<NestEmitter::Output> outputs;
     if (!emitter.emitOutputs(yield, count, memrefs, index, outputs))
       return false;
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     emitter.storeOutputs(outputs);
     return true;
   }
@@ -67,7 +67,7 @@ private:
     int64_t lanes = emitter.laneCount();
     Value middle = end;
     auto body = [&](Value lower, Value upper, bool masked) {
-      scf::ForOp loop = emitter.openLoop(lower, upper, lanes, {});
+      scf::ForOp loop = emitter.nest.openLoop(lower, upper, lanes, {});
       LinearIndex index =
           emitter.addLanes(form.columns, loop.getInductionVar(), DimOrigin::Flat, 0);
       if (masked) {
@@ -78,13 +78,13 @@ private:
       bool done = emitOutputs(form.columns, index);
       emitter.setMask(nullptr);
       emitter.endLanes();
-      emitter.closeLoop(loop, {});
+      emitter.nest.closeLoop(loop, {});
       return done;
     };
     if (lanes == 1)
       return body(begin, end, false);
     Value size = arith::SubIOp::create(b, loc, end, begin);
-    Value rest = arith::RemUIOp::create(b, loc, size, emitter.constantIndex(lanes));
+    Value rest = arith::RemUIOp::create(b, loc, size, emitter.nest.constantIndex(lanes));
     middle = arith::SubIOp::create(b, loc, end, rest);
     return body(begin, middle, false) && body(middle, end, true);
   }
@@ -94,7 +94,7 @@ private:
     // are emitted in the function's body.
     scf::ForOp loop;
     if (form.rows != 1)
-      loop = emitter.openLoop(begin, end, 1, {});
+      loop = emitter.nest.openLoop(begin, end, 1, {});
     LinearIndex row;
     Value rest = loop ? loop.getInductionVar() : Value();
     int64_t stride = 1;
@@ -102,8 +102,8 @@ private:
       int64_t size = form.rowSizes[i];
       Value value = rest;
       if (i > 0) {
-        value = arith::RemUIOp::create(b, loc, rest, emitter.constantIndex(size));
-        rest = arith::DivUIOp::create(b, loc, rest, emitter.constantIndex(size));
+        value = arith::RemUIOp::create(b, loc, rest, emitter.nest.constantIndex(size));
+        rest = arith::DivUIOp::create(b, loc, rest, emitter.nest.constantIndex(size));
       }
       row = row.plus(emitter.addDim(size, value, DimOrigin::Row, i).times(stride));
     }
@@ -127,7 +127,7 @@ private:
     if (form.columns != 1 && !emitOutputs(form.rows, row))
       return false;
     if (loop)
-      emitter.closeLoop(loop, {});
+      emitter.nest.closeLoop(loop, {});
     return true;
   }
 
@@ -139,7 +139,7 @@ private:
         ops.push_back(cast<nn::ReduceOp>(op));
     int64_t lanes = emitter.laneCount();
     SmallVector<Value> values;
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     for (nn::ReduceOp op : ops) {
       Type element = cast<RankedTensorType>(op.getInput().getType()).getElementType();
       Type type = lanes > 1 ? Type(emitter.vectorOf(element)) : element;
@@ -153,7 +153,7 @@ private:
                        Value element = emitter.emit(op.getInput(), index);
                        if (!element)
                          return false;
-                       emitter.setInsertion(emitter.depth());
+                       emitter.nest.setInsertion();
                        Value next = carried[i];
                        Value operands[] = {next, element};
                        matchLanes(b, loc, operands);
@@ -167,13 +167,13 @@ private:
         return false;
       ++box;
     }
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     for (auto [op, value] : llvm::zip(ops, values)) {
       nn::ReduceKind kind = op.getKind();
       if (lanes > 1)
         value = foldLanes(b, loc, value,
                           [&](Value x, Value y) { return nn::combine(b, loc, kind, x, y); });
-      emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] = value;
+      emitter.nest.scope().memo[{op.getResult().getAsOpaquePointer(), row}] = value;
     }
     return true;
   }
@@ -193,8 +193,8 @@ private:
     int64_t lanes = innermost ? emitter.laneCount() : 1;
     int64_t whole = dim.size / lanes * lanes;
     auto run = [&](int64_t lower, int64_t upper, bool masked) {
-      scf::ForOp loop = emitter.openLoop(emitter.constantIndex(lower), emitter.constantIndex(upper),
-                                         lanes, values);
+      scf::ForOp loop = emitter.nest.openLoop(emitter.nest.constantIndex(lower),
+                                              emitter.nest.constantIndex(upper), lanes, values);
       if (!values.empty())
         values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
       Value at = loop.getInductionVar();
@@ -202,7 +202,7 @@ private:
                                    : emitter.addDim(dim.size, at, DimOrigin::Column, position);
       LinearIndex here = index.plus(step.times(dim.stride));
       if (masked) {
-        Value left = emitter.constantIndex(upper - lower);
+        Value left = emitter.nest.constantIndex(upper - lower);
         emitter.setMask(
             vector::CreateMaskOp::create(b, loc, emitter.vectorOf(b.getI1Type()), left));
       }
@@ -213,7 +213,7 @@ private:
         emitter.endLanes();
       if (!done)
         return false;
-      ValueRange results = emitter.closeLoop(loop, values);
+      ValueRange results = emitter.nest.closeLoop(loop, values);
       values.assign(results.begin(), results.end());
       return true;
     };

@@ -66,7 +66,7 @@ private:
                       Values next = body(index, current);
                       e.setMask(nullptr);
                       e.endLanes();
-                      e.setInsertion(e.depth());
+                      e.nest.setInsertion();
                       return next;
                     });
     return values;

@@ -42,7 +42,7 @@ static Value stepVector(OpBuilder &b, Location loc, int64_t lanes, int64_t facto
 }
 
 Value VectorEmitter::load(Value memref, Type element, const LinearIndex &index) {
-  Value offset = materialize(index);
+  Value offset = indices.materialize(index);
   int64_t step = laneStep(index);
   Type stored = memoryType(element);
   if (step == 0)
@@ -62,7 +62,7 @@ Value VectorEmitter::load(Value memref, Type element, const LinearIndex &index) 
 }
 
 void VectorEmitter::store(Value memref, const LinearIndex &index, Value element) {
-  Value offset = materialize(index);
+  Value offset = indices.materialize(index);
   int64_t step = laneStep(index);
   if (getElementTypeOrSelf(element.getType()).isInteger(1)) {
     Type byte = b.getI8Type();
@@ -103,10 +103,10 @@ Value VectorEmitter::widen(const LinearIndex &at, Value value) {
 
 Value VectorEmitter::number(const LinearIndex &index, Type element) {
   bool real = isa<FloatType>(element);
-  auto [low, high] = rangeOf(index);
+  auto [low, high] = indices.rangeOf(index);
   bool small = low >= INT32_MIN && high <= INT32_MAX;
   Type integer = real ? Type(b.getIntegerType(small ? 32 : 64)) : element;
-  Value value = arith::IndexCastOp::create(b, loc, integer, materialize(index));
+  Value value = arith::IndexCastOp::create(b, loc, integer, indices.materialize(index));
   if (int64_t step = laneStep(index)) {
     value = vector::BroadcastOp::create(b, loc, vectorOf(integer), value);
     value = arith::AddIOp::create(b, loc, value, stepVector(b, loc, lanes, step, integer));

@@ -31,7 +31,7 @@ public:
     SmallVector<Value> values;
     for (nn::ReduceOp op : ops)
       values.append(schedule.width, identity(op));
-    scf::ForOp loop = emitter.openLoop(first, index(schedule.each), down, values);
+    scf::ForOp loop = emitter.nest.openLoop(first, index(schedule.each), down, values);
     values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
     LinearIndex at = addDim(schedule.each, loop.getInductionVar()).times(schedule.inner);
     at = at.plus(outer.times(schedule.each * schedule.inner)).plus(column);
@@ -40,11 +40,11 @@ public:
       Value element = emitter.emit(op.getInput(), at.plus(int64_t(i) % schedule.width));
       if (!element)
         return false;
-      emitter.setInsertion(emitter.depth());
+      emitter.nest.setInsertion();
       value = nn::combine(b, loc, op.getKind(), value, element);
     }
-    ValueRange sums = emitter.closeLoop(loop, values);
-    emitter.setInsertion(0);
+    ValueRange sums = emitter.nest.closeLoop(loop, values);
+    emitter.nest.setInsertion(0);
     return storeColumns(ops, SmallVector<Value>(sums), first, place, strip, outer, down);
   }
 
@@ -77,7 +77,7 @@ private:
         Value part = exchange.load(shared[i], plus(column, row * schedule.strip), type);
         sum = sum ? nn::combine(b, loc, op.getKind(), sum, part) : part;
       }
-      emitter.scope().memo[{op.getResult().getAsOpaquePointer(), result}] = sum;
+      emitter.nest.scope().memo[{op.getResult().getAsOpaquePointer(), result}] = sum;
     }
     Outputs made;
     if (!emitOutputs(form.columns, result, 1, made))

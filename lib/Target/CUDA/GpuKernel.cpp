@@ -59,7 +59,7 @@ protected:
   Chunk unrolled(int64_t number) {
     if (chunks.size() > size_t(number))
       return chunks[number];
-    emitter.setInsertion(rowScope);
+    emitter.nest.setInsertion(rowScope);
     int64_t first = number * schedule.rowThreads;
     LinearIndex piece = laneDim.plus(first);
     Value inside;
@@ -77,14 +77,14 @@ protected:
         return false;
     if (schedule.chunks > 0)
       return true;
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     scf::ForOp loop =
-        emitter.openLoop(lane, index(pieces()), schedule.rowThreads, ValueRange(values));
+        emitter.nest.openLoop(lane, index(pieces()), schedule.rowThreads, ValueRange(values));
     values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
     LinearIndex piece = addDim(pieces(), loop.getInductionVar());
     if (!body({0, firstColumn.plus(piece.times(schedule.width)), Value()}, values))
       return false;
-    ValueRange results = emitter.closeLoop(loop, values);
+    ValueRange results = emitter.nest.closeLoop(loop, values);
     values.assign(results.begin(), results.end());
     return true;
   }
@@ -124,7 +124,7 @@ protected:
       if (!elements.back())
         return nullptr;
     }
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     Value sum = exchange.reduceHalves(op.getKind(), elements);
     if (chunk.inside)
       sum = arith::SelectOp::create(b, loc, chunk.inside, sum, identity(op));
@@ -163,7 +163,7 @@ private:
     if (whole)
       start = addDim(units, first);
     for (int64_t number = 0; number < each; ++number) {
-      emitter.setInsertion(0);
+      emitter.nest.setInsertion(0);
       LinearIndex unit = start.plus(number * schedule.threads);
       Value condition;
       if (!whole)
@@ -219,12 +219,12 @@ private:
         }))
       return false;
     Outputs made;
-    emitter.setInsertion(rowScope);
+    emitter.nest.setInsertion(rowScope);
     if (!emitOutputs(form.rows, row, 1, made))
       return false;
     if (made.empty())
       return true;
-    emitter.setInsertion(rowScope);
+    emitter.nest.setInsertion(rowScope);
     if (replacesInput(form.rows))
       gpu::BarrierOp::create(b, loc);
     storeWhere(both(rowInside, less(lane, 1)), made);
@@ -247,9 +247,9 @@ private:
     LinearIndex first = addDim(schedule.blocks, block).times(schedule.sumRows);
     for (auto [op, level] : form.sums)
       columnSums.append(schedule.chunks * schedule.width, identity(op));
-    scf::ForOp loop = emitter.openLoop(index(0), index(count), 1, columnSums);
+    scf::ForOp loop = emitter.nest.openLoop(index(0), index(count), 1, columnSums);
     columnSums.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    rowScope = emitter.depth();
+    rowScope = emitter.nest.depth();
     Value number = loop.getInductionVar();
     turn = arith::RemUIOp::create(b, loc, number, index(2));
     Value place = arith::MulIOp::create(b, loc, number, index(beside));
@@ -264,7 +264,7 @@ private:
     firstColumn = row.times(form.columns);
     if (!loadRow() || !emitRow())
       return false;
-    ValueRange sums = emitter.closeLoop(loop, columnSums);
+    ValueRange sums = emitter.nest.closeLoop(loop, columnSums);
     columnSums.assign(sums.begin(), sums.end());
     chunks.clear();
     rowScope = 0;
@@ -316,7 +316,7 @@ private:
         Value element = emitter.emit(op.getInput(), chunk.start.plus(lane));
         if (!element)
           return false;
-        emitter.setInsertion(rowScope);
+        emitter.nest.setInsertion(rowScope);
         if (rowInside)
           element = arith::SelectOp::create(b, loc, rowInside, element, identity(op));
         Value &value = columnSums[sumAt(i, chunk.number, lane)];
@@ -360,7 +360,7 @@ private:
     Value column = arith::MulIOp::create(b, loc, lane, index(schedule.width));
     start = arith::AddIOp::create(b, loc, start, column);
     for (auto [i, sum] : llvm::enumerate(form.sums)) {
-      emitter.setInsertion(0);
+      emitter.nest.setInsertion(0);
       if (i > 0)
         gpu::BarrierOp::create(b, loc);
       for (int64_t number = 0; number < schedule.chunks; ++number) {
@@ -409,7 +409,7 @@ private:
 
   /// Emits what a pick sums, with the bits of the sum: -0 becomes 0.
   bool emitPick(const Pick &pick, nn::ReduceOp op) {
-    emitter.setInsertion(rowScope);
+    emitter.nest.setInsertion(rowScope);
     Value at = emitter.emit(pick.column, row), inside;
     LinearIndex column;
     if (!at || !emitter.runtimeDim(at, form.columns, column, inside))
@@ -418,7 +418,7 @@ private:
     if (!element)
       return false;
     Value zero = constantLike(b, loc, getElementTypeOrSelf(op.getType()), 0);
-    emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
+    emitter.nest.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
         arith::AddFOp::create(b, loc, arith::SelectOp::create(b, loc, inside, element, zero), zero);
     return true;
   }
@@ -448,12 +448,12 @@ private:
     // barrier.
     if (picks && replacesInput(form.rows * form.columns) &&
         (ops.empty() || schedule.rowThreads == kWarp)) {
-      emitter.setInsertion(rowScope);
+      emitter.nest.setInsertion(rowScope);
       gpu::BarrierOp::create(b, loc);
     }
     if (ops.empty())
       return true;
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     SmallVector<Value> values;
     for (nn::ReduceOp op : ops)
       values.push_back(identity(op));
@@ -475,10 +475,10 @@ private:
           return true;
         }))
       return false;
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     auto finish = [&](nn::ReduceOp op, Value value) {
       done.insert(op);
-      return emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
+      return emitter.nest.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
                  reduceThreads(op.getKind(), value);
     };
     SmallVector<Value> whole;

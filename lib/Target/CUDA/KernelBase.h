@@ -24,7 +24,7 @@ public:
       emitter.bind(argument, memref);
     inputs = body.front().getNumArguments();
     outputs = yield->getNumOperands();
-    emitter.pushScope(entry);
+    emitter.nest.pushScope(entry);
   }
   virtual ~KernelBase() = default;
 
@@ -34,7 +34,7 @@ public:
     thread = mlir::gpu::ThreadIdOp::create(b, loc, mlir::gpu::Dimension::x);
     if (!emitAll())
       return false;
-    emitter.setInsertion(0);
+    emitter.nest.setInsertion(0);
     mlir::gpu::ReturnOp::create(b, loc);
     emitter.finishAccesses();
     return true;
@@ -48,7 +48,7 @@ protected:
   LinearIndex addDim(int64_t size, mlir::Value value, mlir::Value guard = {}) {
     return emitter.addDim(size, value, DimOrigin::Other, 0, guard);
   }
-  mlir::Value index(int64_t value) { return emitter.constantIndex(value); }
+  mlir::Value index(int64_t value) { return emitter.nest.constantIndex(value); }
   mlir::Value plus(mlir::Value lhs, int64_t rhs) {
     return rhs == 0 ? lhs : mlir::Value(mlir::arith::AddIOp::create(b, loc, lhs, index(rhs)));
   }
@@ -81,7 +81,7 @@ protected:
   void storeWhere(mlir::Value condition, llvm::ArrayRef<NestEmitter::Output> made) {
     if (made.empty())
       return;
-    emitter.setInsertion(emitter.depth());
+    emitter.nest.setInsertion();
     mlir::OpBuilder::InsertionGuard guard(b);
     if (condition) {
       auto branch = mlir::scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false);

@@ -24,9 +24,9 @@ void ThreadEmitter::Accesses::add(const Key &key, Access access) {
 // ---- one element
 
 Value ThreadEmitter::load(Value memref, Type element, const LinearIndex &index) {
-  auto load = memref::LoadOp::create(b, loc, memref, materialize(index));
+  auto load = memref::LoadOp::create(b, loc, memref, indices.materialize(index));
   Key key{memref, load->getBlock(), index.terms, {}};
-  collectGuards(index, key.guards);
+  indices.collectGuards(index, key.guards);
   loads.add(key, {index.constant, load});
   if (is16BitFloat(element) || is8BitFloat(element))
     return arith::BitcastOp::create(b, loc, element, load);
@@ -41,16 +41,16 @@ void ThreadEmitter::store(Value memref, const LinearIndex &index, Value element)
     element = arith::ExtUIOp::create(b, loc, b.getI8Type(), element);
   else if (is16BitFloat(element.getType()) || is8BitFloat(element.getType()))
     element = arith::BitcastOp::create(b, loc, memoryType(element.getType()), element);
-  auto store = memref::StoreOp::create(b, loc, element, memref, materialize(index));
+  auto store = memref::StoreOp::create(b, loc, element, memref, indices.materialize(index));
   stores.add({memref, store->getBlock(), index.terms, {}}, {index.constant, store});
 }
 
 Value ThreadEmitter::number(const LinearIndex &index, Type element) {
   bool real = isa<FloatType>(element);
-  auto [low, high] = rangeOf(index);
+  auto [low, high] = indices.rangeOf(index);
   bool small = low >= INT32_MIN && high <= INT32_MAX;
   Type integer = real ? Type(b.getIntegerType(small ? 32 : 64)) : element;
-  Value value = arith::IndexCastOp::create(b, loc, integer, materialize(index));
+  Value value = arith::IndexCastOp::create(b, loc, integer, indices.materialize(index));
   return real ? arith::SIToFPOp::create(b, loc, element, value) : value;
 }
 
@@ -105,7 +105,7 @@ void ThreadEmitter::replaceLoads(const Key &key, ArrayRef<Access> group) {
       first = access.op;
   b.setInsertionPoint(first);
   auto emitLoad = [&]() -> Value {
-    Value start = materialize({group.front().constant, key.terms});
+    Value start = indices.materialize({group.front().constant, key.terms});
     if (group.size() == 1)
       return memref::LoadOp::create(b, loc, key.memref, start);
     VectorType type = vectorFor(key.memref, group.size());
@@ -156,7 +156,7 @@ void ThreadEmitter::replaceStores(const Key &key, ArrayRef<Access> group) {
   for (const Access &access : group)
     elements.push_back(cast<memref::StoreOp>(access.op).getValueToStore());
   Value wide = vector::FromElementsOp::create(b, loc, type, elements);
-  Value start = materialize({group.front().constant, key.terms});
+  Value start = indices.materialize({group.front().constant, key.terms});
   vector::StoreOp::create(b, loc, wide, key.memref, start, /*nontemporal=*/false,
                           llvm::MaybeAlign(valueBytes(type)));
   for (const Access &access : group)

@@ -35,7 +35,7 @@ private:
     }
     if (!readRows())
       return false;
-    emitter.setInsertion(0);
+    emitter.nest.setInsertion(0);
     gpu::BarrierOp::create(b, loc);
     int64_t pieces = tiles.tileColumns() * tiles.tileRows() / tiles.transposedWidth;
     for (int64_t at = 0; at < pieces; at += schedule.threads)
@@ -110,7 +110,7 @@ private:
       if (!emitOutputs(false, at(i, 0), width, made))
         return false;
     storeWhere(both(rowInside, columnInside), made);
-    emitter.setInsertion(0);
+    emitter.nest.setInsertion(0);
     Value place = placeOf(times(group, width), group, word);
     for (auto [memory, values] : llvm::zip(shared, elements))
       for (int64_t k = 0; k < width; ++k)
@@ -137,7 +137,7 @@ private:
   bool writeColumns(int64_t first, int64_t pieces) {
     int64_t rows = tiles.sizes.rows, columns = tiles.sizes.columns;
     int64_t width = tiles.transposedWidth, perColumn = tiles.tileRows() / width;
-    emitter.setInsertion(0);
+    emitter.nest.setInsertion(0);
     Value piece = plus(thread, first);
     // Threads beyond the last piece neither load nor store: a result may replace what is loaded.
     Value exists = first + schedule.threads > pieces ? less(piece, pieces) : Value();
@@ -157,7 +157,7 @@ private:
       Value loaded = vector::LoadOp::create(b, loc, type, memory, place, /*nontemporal=*/false,
                                             llvm::MaybeAlign(valueBytes(type)));
       for (int64_t i = 0; i < width; ++i)
-        emitter.scope().memo[{op.getResult().getAsOpaquePointer(), start.plus(i)}] =
+        emitter.nest.scope().memo[{op.getResult().getAsOpaquePointer(), start.plus(i)}] =
             fromMemory(vector::ExtractOp::create(b, loc, loaded, ArrayRef<int64_t>{i}), element);
     }
     Outputs made;

@@ -216,7 +216,7 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
   ThreadEmitter emitter(b, loc);
   for (auto [value, memref] : llvm::zip(op->getOperands(), operands))
     emitter.bind(value, memref);
-  emitter.pushScope(&function.getBody().front());
+  emitter.nest.pushScope(&function.getBody().front());
   Value chunk = t.add(t.mul(t.block(), t.index(kThreads)), t.thread());
   int64_t width = count % kWidth == 0 ? kWidth : 1;
   if (width == 1) // a chunk is kWidth elements, of which the last may be outside
