@@ -6,8 +6,8 @@ include(CMakePackageConfigHelpers)
 file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
   include/shale/*.h include/shale/*.def dialects/*.h dialects/*.td passes/*.h passes/*.td
   lib/Analysis/*.h lib/Codegen/*.h lib/Interpreter/*.h lib/Options/*.h lib/Options/*.td lib/Planning/*.h lib/Support/*.h lib/Target/*.h)
-list(APPEND headers lib/Frontend/ONNX/Import.h lib/Frontend/ONNX/Node.h lib/Frontend/ONNX/Tensor.h
-  lib/Frontend/ONNX/Text.h)
+list(APPEND headers lib/Frontend/ONNX/Import.h lib/Frontend/ONNX/Needs.h lib/Frontend/ONNX/Node.h
+  lib/Frontend/ONNX/Tensor.h lib/Frontend/ONNX/Text.h)
 list(SORT headers)
 string(REPLACE ";" "\n" lines "${headers}")
 file(CONFIGURE OUTPUT public-headers.txt CONTENT "${lines}\n" @ONLY)

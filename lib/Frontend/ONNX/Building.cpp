@@ -227,7 +227,7 @@ LogicalResult Building::translate(Node &node) {
     node.set(0, whole);
   else if (node.hasFailed() || failed(op.import(node)) || node.hasFailed())
     return context.hasFailed() ? failure() : LogicalResult(node.error("cannot be imported"));
-  return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
+  return failed(requireAllRead(node)) ? failure() : finishNarrow(node);
 }
 
 //===----------------------------------------------------------------------===//

@@ -166,41 +166,6 @@ LogicalResult Node::require(int count) {
   return success();
 }
 
-LogicalResult Node::require(Needs needs) {
-  int count = needs.count == kAllOperands ? std::max(numInputs(), 1) : needs.count;
-  if (failed(require(count)))
-    return failure();
-  for (int i = 0; i < count; ++i) {
-    bool isTruth = input(i).hasTruths();
-    const char *lack = i < needs.floats && !input(i).hasFloats() ? "floats"
-                       : i < needs.numbers && isTruth            ? "numbers"
-                       : i < needs.truths && !isTruth            ? "truth values"
-                                                                 : nullptr;
-    if (lack)
-      return error("operand {} must have {}, but is {}: cast it first", i, lack, input(i));
-  }
-  if (int least = needs.leastRank, most = needs.mostRank;
-      least && (input(0).rank() < least || (most && input(0).rank() > most))) {
-    std::string others = !most ? " or more" : most > least ? " to " + std::to_string(most) : "";
-    return error("operand 0 must have {}{} dimensions, but is {}", least, plain(others), input(0));
-  }
-  for (auto [i, known] : llvm::enumerate(knownInts))
-    if ((needs.ints >> i & 1) && has(i) && failed(constantInts(i, known)))
-      return failure();
-  if (needs.list.name && version < needs.list.sinceOperand)
-    knownList = intsAttr(needs.list.name);
-  else if (needs.list.name && has(1) && failed(constantInts(1, knownList.emplace())))
-    return failure();
-  if (needs.epsilon != 0)
-    knownEpsilon = floatAttr("epsilon", needs.epsilon);
-  if (!std::isfinite(knownEpsilon) || knownEpsilon < 0)
-    return error("epsilon must be finite and not negative");
-  if (!needs.axis)
-    return success();
-  knownAxis = intAttr("axis", *needs.axis);
-  return normalize(knownAxis, input(0).rank());
-}
-
 int64_t Node::onlyInt(int operand, const char *what, std::optional<int64_t> missing) {
   if (missing && !has(operand))
     return *missing;

@@ -8,6 +8,7 @@
 #ifndef SHALE_FRONTEND_ONNX_NODE_H
 #define SHALE_FRONTEND_ONNX_NODE_H
 
+#include "lib/Frontend/ONNX/Needs.h"
 #include "lib/Frontend/ONNX/Tensor.h"
 #include "lib/Frontend/ONNX/Text.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -36,51 +37,6 @@ Sizes inverse(llvm::ArrayRef<int64_t> perm);
 Sizes allDims(int64_t rank);
 Sizes dimToEnd(int64_t rank, int64_t dim);
 Sizes dimAndLast(int64_t rank, int64_t dim);
-
-/// Numbers that a node gives as an attribute, and from an operator set on as operand 1.
-struct MovedList {
-  const char *name = nullptr;
-  int64_t sinceOperand = 0;
-};
-
-/// The requirements of an operator. They are checked before its handler runs, which relies on them.
-struct Needs {
-  int count = 0; // operands [0, count) are there
-  /// The first ones have floats, numbers (truth values are none) or truth values.
-  int floats = 0, numbers = 0, truths = 0;
-  unsigned ints = 0;                // bits of operands that are constants of integers, if there
-  MovedList list = {};              // is known, if there
-  std::optional<int64_t> axis = {}; // the default of attribute `axis`, a dimension of operand 0
-  int leastRank = 0, mostRank = 0;  // of operand 0; no most rank if it is 0
-  double epsilon = 0;               // the default of attribute `epsilon`, if it has the attribute
-};
-constexpr int kAllOperands = std::numeric_limits<int>::max();
-constexpr Needs needs(int count) { return {count}; }
-constexpr Needs floats(int first) { return {first, first}; }
-constexpr Needs numbers(int first) { return {first, 0, first}; }
-constexpr Needs truths(int first) { return {first, 0, 0, first}; }
-template <typename... Operand> constexpr Needs knownInts(Operand... operands) {
-  return {0, 0, 0, 0, ((1u << operands) | ...)};
-}
-constexpr Needs movedList(const char *name, int64_t sinceOperand) {
-  return {0, 0, 0, 0, 0, {name, sinceOperand}};
-}
-constexpr Needs defaultAxis(int64_t missing) { return {1, 0, 0, 0, 0, {}, missing}; }
-/// `most` may be left out: any.
-constexpr Needs rank(int least, int most = 0) { return {1, 0, 0, 0, 0, {}, {}, least, most}; }
-constexpr Needs epsilon(float missing) { return {0, 0, 0, 0, 0, {}, {}, 0, 0, missing}; }
-constexpr Needs operator|(const Needs &a, const Needs &b) {
-  return {std::max(a.count, b.count),
-          std::max(a.floats, b.floats),
-          std::max(a.numbers, b.numbers),
-          std::max(a.truths, b.truths),
-          a.ints | b.ints,
-          b.list.name ? b.list : a.list,
-          b.axis ? b.axis : a.axis,
-          std::max(a.leastRank, b.leastRank),
-          std::max(a.mostRank, b.mostRank),
-          std::max(a.epsilon, b.epsilon)};
-}
 
 /// How the nodes of an operator are imported.
 struct Operator {
@@ -197,26 +153,22 @@ public:
   const Binding *sequence(int operand) const;
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
-  /// Checks what the operator needs.
-  mlir::LogicalResult require(Needs needs);
-  /// The elements of one of the operands `needs.ints`; none if it is absent.
-  const Sizes &ints(int operand) const { return knownInts[operand]; }
-  /// The numbers of `needs.list`; nothing if they are absent.
-  const std::optional<Sizes> &list() const { return knownList; }
-  /// The dimension of operand 0 that `needs.axis` gives.
-  int64_t axis() const { return knownAxis; }
-  /// The number that `needs.epsilon` gives, finite and not negative.
-  double epsilon() const { return knownEpsilon; }
+  /// Sets what the node has for the needs of its operator, before the handler runs.
+  void setMet(MetNeeds needs) { met = std::move(needs); }
+  /// The members of MetNeeds.
+  const Sizes &ints(int operand) const { return met.ints[operand]; }
+  const std::optional<Sizes> &list() const { return met.list; }
+  int64_t axis() const { return met.axis; }
+  double epsilon() const { return met.epsilon; }
   /// The only element of an operand that must be a constant of integers; `missing`, if given, where
   /// it is absent. If there are more or none, 0 after an error that says `what` it is.
   int64_t onlyInt(int operand, const char *what, std::optional<int64_t> missing = {});
   /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
-  /// Called after the handler. Fails, with an error, if an attribute or operand is there that the
-  /// handler did not ask for, and that can change the result (Unread.cpp), or if the operator lacks
-  /// the attribute in the file's operator set.
-  mlir::LogicalResult requireAllRead();
+  /// Whether the handler has asked for an attribute or an operand, by its number in the file.
+  bool hasReadAttribute(int attribute) const { return attributesRead[attribute]; }
+  bool hasReadOperand(int operand) const { return operandsRead[operand]; }
 
   /// `narrow`: its ONNX data type, if values do not have it and the operands do not tell it.
   void set(int result, mlir::Value value, int32_t narrow = 0);
@@ -238,15 +190,6 @@ public:
   Tensor constant(mlir::DenseElementsAttr values);
   /// Returns the index of each element along a dimension. The default type is i64.
   Tensor iota(llvm::ArrayRef<int64_t> shape, int64_t dim, mlir::Type element = {});
-  /// The shape to which values broadcast without their `inner` last dimensions.
-  mlir::LogicalResult broadcastShape(llvm::ArrayRef<Tensor> values,
-                                     llvm::SmallVectorImpl<int64_t> &shape, int64_t inner = 0);
-  /// Appends consecutive parts of a dimension. Fails, with an error, if their sizes are not its
-  /// size.
-  mlir::LogicalResult cut(Tensor value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
-                          llvm::SmallVectorImpl<Tensor> &parts);
-  /// Joins values, which differ only in the size of dimension `dim`.
-  Tensor joined(llvm::ArrayRef<Tensor> parts, int64_t dim);
 
 private:
   void noteRead(int operand) const;
@@ -258,12 +201,14 @@ private:
   const llvm::SmallVector<Binding> in;
   llvm::SmallBitVector attributesRead;
   mutable llvm::SmallBitVector operandsRead;
-  std::array<Sizes, 8> knownInts;
-  std::optional<Sizes> knownList;
-  int64_t knownAxis = 0;
-  double knownEpsilon = 0;
+  MetNeeds met;
   bool failedOnce = false;
 };
+
+/// Called after the handler. Fails, with an error, if an attribute or operand is there that the
+/// handler did not ask for, and that can change the result (Unread.cpp), or if the operator lacks
+/// the attribute in the file's operator set.
+mlir::LogicalResult requireAllRead(Node &node);
 
 template <typename OpT> Tensor unary(Tensor x) {
   return x ? x.node().create<OpT>(x.getType(), x) : x;

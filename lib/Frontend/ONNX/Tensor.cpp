@@ -89,56 +89,6 @@ Tensor Node::iota(ArrayRef<int64_t> shape, int64_t dim, Type element) {
   return Tensor(*this, nn::IotaOp::create(builder, loc, type, dim));
 }
 
-LogicalResult Node::broadcastShape(ArrayRef<Tensor> values, SmallVectorImpl<int64_t> &shape,
-                                   int64_t inner) {
-  shape.clear();
-  for (Tensor value : values) {
-    ArrayRef<int64_t> other = value.shape().drop_back(inner);
-    if (other.size() > shape.size())
-      shape.insert(shape.begin(), other.size() - shape.size(), 1);
-    for (size_t i = 0; i < other.size(); ++i) {
-      int64_t &size = shape[shape.size() - other.size() + i];
-      if (size == 1)
-        size = other[i];
-      else if (other[i] != 1 && other[i] != size)
-        return error("shapes do not broadcast: sizes " + Twine(size) + " and " + Twine(other[i]) +
-                     " meet" +
-                     broadcastHint(building.context.options, building.states,
-                                   llvm::to_vector_of<Value>(values), size, other[i]));
-    }
-  }
-  return success();
-}
-
-LogicalResult Node::cut(Tensor value, int64_t dim, ArrayRef<int64_t> sizes,
-                        SmallVectorImpl<Tensor> &parts) {
-  int64_t size = value.dim(dim), at = 0;
-  for (int64_t own : sizes) {
-    if (own < 0 || own > size - at)
-      return error("parts do not sum to the dimension's size {}", size);
-    parts.push_back(value.part(dim, at, at + own));
-    at += own;
-  }
-  return at == size ? success()
-                    : LogicalResult(error("parts sum to {}, the dimension has {}", at, size));
-}
-
-Tensor Node::joined(ArrayRef<Tensor> parts, int64_t dim) {
-  SmallVector<Value> values;
-  int64_t size = 0;
-  for (Tensor part : parts) {
-    if (!part)
-      return {};
-    if (part.dim(dim) != 0)
-      values.push_back(part);
-    size += part.dim(dim);
-  }
-  if (values.size() < 2)
-    return values.empty() ? parts.front() : Tensor(*this, values.front());
-  auto type = parts.front().type();
-  return create<nn::ConcatOp>(type.clone(withSize(type.getShape(), dim, size)), values, dim);
-}
-
 //===----------------------------------------------------------------------===//
 // Movements of elements
 //===----------------------------------------------------------------------===//
@@ -252,6 +202,62 @@ Tensor Tensor::reduce(nn::ReduceKind kind, ArrayRef<int64_t> dims, bool keepDims
 }
 
 //===----------------------------------------------------------------------===//
+// Several tensors
+//===----------------------------------------------------------------------===//
+
+LogicalResult onnx::broadcastShape(ArrayRef<Tensor> values, SmallVectorImpl<int64_t> &shape,
+                                   int64_t inner) {
+  shape.clear();
+  for (Tensor value : values) {
+    ArrayRef<int64_t> other = value.shape().drop_back(inner);
+    if (other.size() > shape.size())
+      shape.insert(shape.begin(), other.size() - shape.size(), 1);
+    for (size_t i = 0; i < other.size(); ++i) {
+      int64_t &size = shape[shape.size() - other.size() + i];
+      if (size == 1)
+        size = other[i];
+      else if (other[i] != 1 && other[i] != size)
+        return value.node().error(
+            "shapes do not broadcast: sizes " + Twine(size) + " and " + Twine(other[i]) + " meet" +
+            broadcastHint(value.node().building.context.options, value.node().building.states,
+                          llvm::to_vector_of<Value>(values), size, other[i]));
+    }
+  }
+  return success();
+}
+
+LogicalResult onnx::cut(Tensor value, int64_t dim, ArrayRef<int64_t> sizes,
+                        SmallVectorImpl<Tensor> &parts) {
+  int64_t size = value.dim(dim), at = 0;
+  for (int64_t own : sizes) {
+    if (own < 0 || own > size - at)
+      return value.node().error("parts do not sum to the dimension's size {}", size);
+    parts.push_back(value.part(dim, at, at + own));
+    at += own;
+  }
+  return at == size
+             ? success()
+             : LogicalResult(value.node().error("parts sum to {}, the dimension has {}", at, size));
+}
+
+Tensor onnx::joined(ArrayRef<Tensor> parts, int64_t dim) {
+  SmallVector<Value> values;
+  int64_t size = 0;
+  for (Tensor part : parts) {
+    if (!part)
+      return {};
+    if (part.dim(dim) != 0)
+      values.push_back(part);
+    size += part.dim(dim);
+  }
+  Node &node = parts.front().node();
+  if (values.size() < 2)
+    return values.empty() ? parts.front() : Tensor(node, values.front());
+  auto type = parts.front().type();
+  return node.create<nn::ConcatOp>(type.clone(withSize(type.getShape(), dim, size)), values, dim);
+}
+
+//===----------------------------------------------------------------------===//
 // Arithmetic
 //===----------------------------------------------------------------------===//
 
@@ -264,7 +270,7 @@ LogicalResult onnx::match(Operand &lhs, Operand &rhs) {
     rhs.value = lhs.value.like(*rhs.number);
   Node &node = lhs.value.node();
   Sizes shape;
-  if (failed(node.broadcastShape({lhs.value, rhs.value}, shape)))
+  if (failed(broadcastShape({lhs.value, rhs.value}, shape)))
     return failure();
   Type one = lhs.value.element(), other = rhs.value.element();
   if (one != other)

@@ -69,6 +69,16 @@ private:
   Node *owner = nullptr;
 };
 
+/// Sets the shape to which values broadcast without their `inner` last dimensions. Fails, with an
+/// error, if there is none.
+mlir::LogicalResult broadcastShape(llvm::ArrayRef<Tensor> values,
+                                   llvm::SmallVectorImpl<int64_t> &shape, int64_t inner = 0);
+/// Appends consecutive parts of a dimension. Fails, with an error, if their sizes are not its size.
+mlir::LogicalResult cut(Tensor value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
+                        llvm::SmallVectorImpl<Tensor> &parts);
+/// Joins values, at least one, which differ only in the size of dimension `dim`.
+Tensor joined(llvm::ArrayRef<Tensor> parts, int64_t dim);
+
 /// An operand of arithmetic: a tensor, or a number, which is a constant of the other operand's
 /// type.
 struct Operand {

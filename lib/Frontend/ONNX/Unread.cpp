@@ -125,33 +125,34 @@ bool hasNoEffect(StringRef domain, StringRef op, StringRef name, const Attribute
 
 } // namespace
 
-LogicalResult Node::requireAllRead() {
+LogicalResult onnx::requireAllRead(Node &node) {
+  const NodeProto &proto = node.proto;
   StringRef domain = domainOf(proto.domain()), op = proto.op_type();
   for (int i = 0; i < proto.attribute_size(); ++i) {
-    const AttributeProto *attr = resolved(proto.attribute(i));
+    const AttributeProto *attr = node.resolved(proto.attribute(i));
     if (!attr)
       continue; // of a function, and the call does not give it
     StringRef name = proto.attribute(i).name();
     for (int j = 0; j < i; ++j)
       if (StringRef(proto.attribute(j).name()) == name)
-        return error("attribute {} is given twice", name);
+        return node.error("attribute {} is given twice", name);
     for (const Lifetime &row : kLifetimes)
-      if (domain.empty() && (version < row.first || version > row.last) && hasWord(row.ops, op) &&
-          hasWord(row.attributes, name))
-        return error("attribute {} is not one of operator set {}", name, version);
-    if (!attributesRead[i] && !hasNoEffect(domain, op, name, *attr))
-      return error(
+      if (domain.empty() && (node.version < row.first || node.version > row.last) &&
+          hasWord(row.ops, op) && hasWord(row.attributes, name))
+        return node.error("attribute {} is not one of operator set {}", name, node.version);
+    if (!node.hasReadAttribute(i) && !hasNoEffect(domain, op, name, *attr))
+      return node.error(
           "attribute {} is not supported: the result may depend on it. Export with an older opset, or change the model so that it is not set",
           name);
   }
   for (int i = 0; i < proto.input_size(); ++i) {
-    if (operandsRead[i] || proto.input(i).empty() ||
+    if (node.hasReadOperand(i) || proto.input(i).empty() ||
         llvm::any_of(kOperandsWithoutEffect, [&](const OperandWithoutEffect &row) {
           return row.domain == domain && row.op == op && row.first <= i && i <= row.last;
         }))
       continue;
-    return error("operand {} ({}) is not supported: the result may depend on it", i,
-                 proto.input(i));
+    return node.error("operand {} ({}) is not supported: the result may depend on it", i,
+                      proto.input(i));
   }
   return success();
 }

@@ -224,7 +224,7 @@ Tensor onnx::rotate(Tensor input, Tensor cosines, Tensor sines, bool interleaved
     real = real.unsqueeze(4);
     imaginary = imaginary.unsqueeze(4);
   }
-  Tensor both = node.joined({real, imaginary}, interleaved ? 4 : 3)
-                    .reshape(withSize(input.shape(), 3, turned));
-  return turned == width ? both : node.joined({both, input.part(3, turned, width)}, 3);
+  Tensor both =
+      joined({real, imaginary}, interleaved ? 4 : 3).reshape(withSize(input.shape(), 3, turned));
+  return turned == width ? both : joined({both, input.part(3, turned, width)}, 3);
 }

@@ -13,7 +13,7 @@ static Tensor withPast(Tensor past, Tensor value) {
   if (past.rank() != 4 ||
       past.type() != value.type().clone(withSize(value.shape(), 2, past.dim(2))))
     return value.node().error("past {} does not fit {}", past, value);
-  return value.node().joined({past, value}, 2);
+  return joined({past, value}, 2);
 }
 
 /// Extends a mask of fewer keys; the others are hidden. Operator set 23 broadcasts one key instead.

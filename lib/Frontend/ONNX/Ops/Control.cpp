@@ -129,7 +129,7 @@ private:
     }
     if (backwards)
       std::reverse(parts.begin(), parts.end());
-    node.set(result, node.joined(parts, axis));
+    node.set(result, joined(parts, axis));
   }
 };
 
@@ -275,7 +275,7 @@ static LogicalResult importSplitToSequence(Node &node) {
       parts.push_back(std::min(chunk, size - at));
   }
   SmallVector<Tensor> items;
-  if (failed(node.cut(node.input(0), axis, parts, items)))
+  if (failed(cut(node.input(0), axis, parts, items)))
     return failure();
   for (Tensor &item : items)
     item = keep ? item : item.squeeze(axis);

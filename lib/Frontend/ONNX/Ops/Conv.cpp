@@ -311,8 +311,7 @@ static Tensor depthwise(const Read &windows, Tensor x, Tensor weight) {
 /// Returns the product of [rows, elements * C / groups] with the weights, group by group.
 static Tensor product(const Read &windows, Tensor x, Tensor weight, int64_t groups) {
   int64_t elements = windows.elements(), mine = weight.dim(1), results = weight.dim(0);
-  Tensor seen =
-      windows.tile() ? windows.split(x) : windows.node.joined(windows.slices(x, 0), x.rank() - 1);
+  Tensor seen = windows.tile() ? windows.split(x) : joined(windows.slices(x, 0), x.rank() - 1);
   int64_t rows;
   if (__builtin_mul_overflow(x.dim(0), windows.count(&Axis::result), &rows))
     return {};

@@ -275,7 +275,7 @@ Tensor onnx::concatenated(Node &node, ArrayRef<Tensor> values, int64_t axis) {
     if (__builtin_add_overflow(size, value.dim(axis), &size))
       return node.error("the result's size overflows 64 bits");
   }
-  return node.joined(values, axis);
+  return joined(values, axis);
 }
 
 /// Slices `value` along `axis`; bounds and a negative step as in numpy.
@@ -336,7 +336,7 @@ static LogicalResult importSplit(Node &node, Tensor x) {
   if (int64_t(sizes.size()) != count)
     return node.error("has {} results for {} parts", count, sizes.size());
   SmallVector<Tensor> parts;
-  if (failed(node.cut(x, node.axis(), sizes, parts)))
+  if (failed(cut(x, node.axis(), sizes, parts)))
     return failure();
   for (auto [i, part] : llvm::enumerate(parts))
     node.set(i, part);

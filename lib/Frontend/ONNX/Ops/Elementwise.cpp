@@ -92,7 +92,7 @@ static Tensor power(Tensor base, Tensor exponent) {
   Sizes shape;
   if (base.hasFloats() && exponent.count() == 1 &&
       llvm::is_contained({-1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0}, power)) {
-    if (failed(node.broadcastShape({base, exponent}, shape)))
+    if (failed(broadcastShape({base, exponent}, shape)))
       return {};
     Tensor x = base.broadcast(shape);
     if (power <= 1)
@@ -179,7 +179,7 @@ static Tensor rounded(Tensor x) {
 
 static Tensor importWhere(Node &node, Tensor condition, Tensor yes, Tensor no) {
   Sizes shape;
-  if (failed(node.broadcastShape(node.operands(), shape)))
+  if (failed(broadcastShape(node.operands(), shape)))
     return {};
   if (yes.element() != no.element())
     return node.error("needs two operands of one element type");

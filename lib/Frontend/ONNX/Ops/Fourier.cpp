@@ -109,7 +109,7 @@ static Tensor importDft(Node &node, Tensor x) {
       out = out * (1 / double(length));
     parts.push_back(out.reshape(shape).transpose(inverse(perm)).unsqueeze(rank - 1));
   }
-  return node.joined(parts, rank - 1);
+  return joined(parts, rank - 1);
 }
 
 void onnx::registerFourierOps(HandlerRegistry &r) { r.add("", "DFT", 17, importDft, floats(1)); }

@@ -235,7 +235,7 @@ static Tensor peelBatch(Node &node, Tensor indices, Tensor input, int64_t &batch
     ++batch;
     auto rest =
         llvm::map_to_vector(parts.drop_front(), [&](Value part) { return Tensor(node, part); });
-    indices = node.joined(rest, rank - 1);
+    indices = joined(rest, rank - 1);
     if (!indices)
       return {};
   }
@@ -381,7 +381,7 @@ struct Scatter {
     int64_t begin = first[dim], end = begin + part.dim(dim);
     Tensor inside = assigned(whole.part(dim, begin, end), part, first, dim + 1);
     Tensor after = whole.part(dim, end, whole.dim(dim));
-    return node.joined({whole.part(dim, 0, begin), inside, after}, dim);
+    return joined({whole.part(dim, 0, begin), inside, after}, dim);
   }
 
   Tensor sparse() {

@@ -28,7 +28,7 @@ static Tensor multiplied(Node &node, Tensor lhs, Tensor rhs) {
     result = matmul(lhs.reshape({rows, lhs.dim(-1)}), rhs);
   } else {
     Sizes batch;
-    if (failed(node.broadcastShape({lhs, rhs}, batch, /*inner=*/2)))
+    if (failed(broadcastShape({lhs, rhs}, batch, /*inner=*/2)))
       return {};
     auto widen = [&](Tensor value) {
       return value.broadcast(joinedSizes({batch, value.shape().take_back(2)}));

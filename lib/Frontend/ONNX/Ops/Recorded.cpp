@@ -115,7 +115,7 @@ static Tensor readLogCumSumExp(Form &form) {
   for (int64_t step = 1; y && step < size; step *= 2) {
     Tensor none = node.constant(type.clone(withSize(type.getShape(), dim, step)),
                                 -std::numeric_limits<double>::infinity());
-    y = logAddExp(y, node.joined({none, y.part(dim, 0, size - step)}, dim));
+    y = logAddExp(y, joined({none, y.part(dim, 0, size - step)}, dim));
   }
   return y;
 }

@@ -151,13 +151,13 @@ struct Layer {
     }
     SmallVector<Tensor> byStep;
     for (SmallVector<Tensor> &one : outputs)
-      byStep.push_back(node.joined(one, 1));
-    Tensor y = node.joined(byStep, 0), h = node.joined(lastH, 0);
+      byStep.push_back(joined(one, 1));
+    Tensor y = joined(byStep, 0), h = joined(lastH, 0);
     node.set(0, batchFirst ? y.transpose({2, 0, 1, 3}) : y);
     if (node.wants(1))
       node.set(1, turned(h));
     if (gates == 4 && node.wants(2))
-      node.set(2, turned(node.joined(lastC, 0)));
+      node.set(2, turned(joined(lastC, 0)));
     return success();
   }
 };

@@ -7,7 +7,11 @@ using namespace shale::onnx;
 using llvm::StringRef;
 
 mlir::LogicalResult Operator::import(Node &node) const {
-  return failed(node.require(needs)) ? mlir::failure() : handler(node);
+  mlir::FailureOr<MetNeeds> met = checkNeeds(node, needs);
+  if (mlir::failed(met))
+    return mlir::failure();
+  node.setMet(std::move(*met));
+  return handler(node);
 }
 
 Operator HandlerRegistry::find(StringRef domain, StringRef type, int64_t version) const {
