@@ -1,6 +1,6 @@
 //===- FitForm.cpp - Nodes against the form of their operation ------------===//
 #include "lib/Frontend/ONNX/Record/FitForm.h"
-#include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include "lib/Frontend/ONNX/Record/TracedRecord.h"
 #include "lib/Frontend/ONNX/Rules/Parameters.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -35,8 +35,8 @@ static double roundingOf(int32_t dataType) {
   return dataType == 16 ? 0x1p-8 : dataType == 10 ? 0x1p-11 : kRounding;
 }
 
-FormFitter::FormFitter(const TracedProgram &program) : program(program) {
-  const GraphProto &graph = program.graph();
+FormFitter::FormFitter(const TracedRecord &record) : record(record) {
+  const GraphProto &graph = record.graph();
   for (const TensorProto &tensor : graph.initializer())
     constants[tensor.name()] = &tensor;
   for (const NodeProto &node : graph.node())
@@ -61,7 +61,7 @@ std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) const {
   for (int64_t size : tensor->dims())
     if (size < 0 || (count *= std::min(size, kMaxElements + 1)) > kMaxElements)
       return std::nullopt;
-  std::optional<Numbers> numbers = program.numbersOf(*tensor);
+  std::optional<Numbers> numbers = record.numbersOf(*tensor);
   if (!numbers)
     return std::nullopt;
   Items items{{}, roundingOf(tensor->data_type())};
@@ -235,7 +235,7 @@ Fit OneFit::fitChoice(const Choice &choice) {
 /// kept.
 StringRef OneFit::behindCasts(StringRef value, StringRef stop) const {
   for (int depth = 0; depth < kMaxDepth; ++depth) {
-    const NodeProto *node = fitter.program.nodeOf(value);
+    const NodeProto *node = fitter.record.nodeOf(value);
     if (!node || !nodes.contains(node) || !isCast(*node) || node->op_type() == stop)
       break;
     value = node->input(0);
@@ -269,9 +269,9 @@ Form::Parameter::Shape OneFit::shapeOf(StringRef parameter) const {
 
 /// Whether a value is a constant, and not the parameter `placeholder` under its own name.
 bool OneFit::isMade(StringRef value, StringRef placeholder) const {
-  std::optional<size_t> parameter = fitter.program.parameterOf(placeholder);
+  std::optional<size_t> parameter = fitter.record.parameterOf(placeholder);
   return fitter.constants.contains(value) &&
-         !(parameter && fitter.program.target(*parameter) == value);
+         !(parameter && fitter.record.target(*parameter) == value);
 }
 
 /// Records that an operand is an argument, also behind the operation's own casts and movements.
@@ -282,7 +282,7 @@ void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &ar
   const NodeProto *node = &reader;
   for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node); ++depth) {
     meanings.push_back({{node, operand}, meaning});
-    node = operand < node->input_size() ? fitter.program.nodeOf(node->input(operand)) : nullptr;
+    node = operand < node->input_size() ? fitter.record.nodeOf(node->input(operand)) : nullptr;
     operand = 0;
     if (node &&
         !(isAnywhere(node->op_type()) && node->op_type() != "Concat" && node->op_type() != "Shape"))
@@ -316,7 +316,7 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
     return Fit::Yes;
   case Term::Kind::Either: {
     // A node that one part of the form matches is not the argument that another part stands for.
-    const NodeProto *made = fitter.program.nodeOf(value);
+    const NodeProto *made = fitter.record.nodeOf(value);
     bool isOfPart = made && nodes.contains(made) && llvm::any_of(term.parts, [&](const Term &part) {
                       return part.kind == Term::Kind::Node && part.name == made->op_type();
                     });
@@ -326,7 +326,7 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
     });
   }
   case Term::Kind::Node: {
-    const NodeProto *node = fitter.program.nodeOf(behindCasts(value, term.name));
+    const NodeProto *node = fitter.record.nodeOf(behindCasts(value, term.name));
     if (node && node->op_type() != "Constant")
       return fitNode(term, *node);
     // A constant that the exporter folded, or an operand that it left out.
@@ -359,11 +359,11 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
 std::optional<FormFitter::Items> OneFit::itemsOf(StringRef value, int depth) const {
   if (std::optional<FormFitter::Items> elements = fitter.elementsOf(value))
     return elements;
-  const NodeProto *node = fitter.program.nodeOf(value);
+  const NodeProto *node = fitter.record.nodeOf(value);
   if (!node || depth > kMaxDepth || node->input_size() == 0 || ++steps > kMaxSteps)
     return std::nullopt;
   StringRef op = node->op_type();
-  const TracedOperation *maker = fitter.program.makerOf(value);
+  const TracedOperation *maker = fitter.record.makerOf(value);
   if (maker && node->output(0) == value && !nodes.contains(node))
     return FormFitter::Items{{{Argument::Kind::Value, maker->fx.name}}};
   if (op == "Concat") {
@@ -405,13 +405,13 @@ Fit OneFit::fitArgument(const Argument &argument, StringRef value,
                         const std::optional<FormFitter::Items> &items) {
   if (argument.isValue()) {
     value = behindCasts(value);
-    const NodeProto *node = fitter.program.nodeOf(value);
+    const NodeProto *node = fitter.record.nodeOf(value);
     if (node && nodes.contains(node)) // the operation computes with the argument first
       return isAnywhere(node->op_type()) ? Fit::Open : Fit::Other;
-    return fitter.program.fitValue(argument.text, value);
+    return fitter.record.fitValue(argument.text, value);
   }
   if (argument.isNone() || value.empty()) { // the exporter may add a constant of ones or zeros
-    const NodeProto *node = fitter.program.nodeOf(value);
+    const NodeProto *node = fitter.record.nodeOf(value);
     return node && node->op_type() != "Constant" ? Fit::Other : Fit::Open;
   }
   if (!items)
@@ -524,7 +524,7 @@ std::optional<Argument> OneFit::valueOf(const Term &term, size_t size) const {
   auto shapeOf = [&](StringRef value) { return fitter.shapeOf(value); };
   // An operation whose last node was merged into another one has no value of its name.
   auto isThere = [&](StringRef value) {
-    return fitter.program.nodeOf(value) || fitter.program.isInput(value);
+    return fitter.record.nodeOf(value) || fitter.record.isInput(value);
   };
   return evaluate(term, size, {arguments, shapeOf, isThere});
 }

@@ -8,7 +8,7 @@
 
 namespace shale::onnx {
 
-class TracedProgram;
+class TracedRecord;
 
 /// How nodes and a form compare.
 enum class Fit {
@@ -33,8 +33,7 @@ bool isAnywhere(llvm::StringRef op);
 /// Compares the nodes of operations with forms.
 class FormFitter {
 public:
-  /// The program has its operations and names before the first fit.
-  explicit FormFitter(const TracedProgram &program);
+  explicit FormFitter(const TracedRecord &record);
 
   /// Whether a value has floats.
   bool isFloat(llvm::StringRef value) const;
@@ -74,7 +73,7 @@ private:
   std::optional<Items> elementsOf(llvm::StringRef value) const;
   std::optional<llvm::SmallVector<int64_t>> shapeOf(llvm::StringRef value) const;
 
-  const TracedProgram &program;
+  const TracedRecord &record;
   llvm::StringMap<const TensorProto *> constants; // initializers and Constant nodes
   llvm::StringMap<const ValueInfoProto *> types;
   std::map<std::pair<const NodeProto *, int>, Meaning> meanings;

@@ -69,18 +69,18 @@ StringRef TracedProgram::nameOf(const TracedOperation &operation, const NodeProt
 
 /// Whether the exported program has, or may have, more operations that read a result than the
 /// graph.
-bool TracedProgram::hasLostReader(const TracedOperation &operation) const {
+static bool hasLostReader(const TracedOperation &operation, const TracedRecord &record) {
   StringRef text = metadata(operation.nodes.back()->metadata_props(), words::kFxNode);
   int64_t users = 0;
   StringRef rest = text.split("[num_users=").second;
   return rest.consumeInteger(10, users) ||
-         users > llvm::count_if(all, [&](const TracedOperation &one) {
+         users > llvm::count_if(record.operations(), [&](const TracedOperation &one) {
            return llvm::is_contained(one.fx.args, operation.fx.name);
          });
 }
 
 void TracedProgram::findMissing() {
-  for (const TracedOperation &operation : all) {
+  for (const TracedOperation &operation : operations()) {
     SmallVector<StringRef> names = missingNames(operation);
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; !names.empty() && i < node->input_size(); ++i) {
@@ -97,7 +97,7 @@ void TracedProgram::findMissing() {
                                                                         : Kind::Removed;
         bool mayBeRemoved =
             words::is(operationOf(name), words::Trait::IsRemoved) &&
-            (kind == Kind::Removed || (kind == Kind::Merged && hasLostReader(*maker)));
+            (kind == Kind::Removed || (kind == Kind::Merged && hasLostReader(*maker, *this)));
         missingAt[{node, i}] = missing.size();
         missing.push_back({&operation, {node, i}, name, maker, kind, mayBeRemoved});
       }

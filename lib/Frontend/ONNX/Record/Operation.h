@@ -20,8 +20,6 @@ struct TracedOperation {
   std::string scope;
   std::vector<const NodeProto *> nodes;
   std::vector<Use> uses;
-  /// Whether its nodes have the form in which the exporter writes it.
-  bool hasForm = false;
 
   /// Returns "lerp" for "aten.lerp.Tensor".
   llvm::StringRef kind() const;

@@ -1,236 +1,71 @@
 //===- TracedProgram.cpp - The program that PyTorch traced ----------------===//
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
-#include "lib/Frontend/ONNX/Rules/Parameters.h"
 #include "llvm/ADT/STLExtras.h"
-#include <set>
 
 using namespace shale;
 using namespace shale::onnx;
-using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Size in bytes of the largest tensor that is searched. Exporters fold inputs of some kilobytes.
-static constexpr int64_t kSearchLimit = int64_t(4) << 20;
-
 TracedProgram::TracedProgram(Model &model, const ParameterOptions &options)
-    : model(model), proto(model.proto().graph()),
-      evaluation(std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED)),
-      fitter(*this) {
-  listed = readSignature(proto);
-  std::vector<SignatureEntry> read = std::exchange(listed.entries, {});
-  for (SignatureEntry &entry : read)
-    if (byPlaceholder.try_emplace(entry.placeholder, listed.entries.size()).second) {
-      byTarget.try_emplace(entry.target, listed.entries.size());
-      names.push_back(entry.target);
-      listed.entries.push_back(std::move(entry));
-    }
-  for (const TensorProto &tensor : proto.initializer())
-    if (isFloat(tensor))
-      constants[tensor.name()] = &tensor;
-  parseOperations();
-  parseNames();
+    : TracedRecord(model), fitter(*this) {
   fitForms(options);
   findMissing();
 }
 
-void TracedProgram::parseOperations() {
-  for (const NodeProto &node : proto.node()) {
-    FxNode fx = readFxNode(node);
-    if (fx.name.empty())
-      continue;
-    StringRef key = metadata(node.metadata_props(), words::kFxNode);
-    key = key.take_until([](char c) { return c == ' '; });
-    auto [place, isNew] = byName.try_emplace(key, all.size());
-    if (isNew) {
-      all.emplace_back();
-      all.back().fx = std::move(fx);
-      all.back().scope = readScope(node).value_or("");
-    }
-    TracedOperation &operation = all[place->second];
-    operation.nodes.push_back(&node);
-    for (int i = 0; i < node.input_size(); ++i)
-      if (const TensorProto *constant = initializer(node.input(i));
-          constant && !operation.isOfExporter(node, i))
-        operation.uses.push_back({&node, i, constant});
-  }
-}
-
-void TracedProgram::parseNames() {
-  for (const ValueInfoProto &input : proto.input())
-    inputs.insert(input.name());
-  known.insert_range(listed.placeholders);
-  for (const NodeProto &node : proto.node()) {
-    places.try_emplace(&node, places.size());
-    for (const std::string &name : node.output()) {
-      known.insert(name);
-      makers[name] = nullptr;
-      if (!name.empty()) // an operand that a node lacks
-        nodes[name] = &node;
-    }
-  }
-  for (const ValueInfoProto &value : proto.value_info())
-    if (std::vector<std::string> from = readFoldedFrom(value); !from.empty()) {
-      for (const std::string &name : from)
-        folded.insert(name);
-      origins[value.name()] = std::move(from);
-    }
-  for (const TracedOperation &operation : all) {
-    for (StringRef scope = operation.scope; scopes.insert(scope).second; scope = moduleOf(scope))
-      continue;
-    known.insert(operation.fx.name);
-    for (const NodeProto *node : operation.nodes) {
-      owners[node] = &operation;
-      for (const std::string &name : node->output())
-        makers[name] = &operation;
-    }
-  }
-}
-
-bool TracedProgram::hasOperation(StringRef target) const {
-  return llvm::any_of(all, [&](const TracedOperation &one) { return one.fx.target == target; });
-}
-
-std::optional<size_t> TracedProgram::parameterNamed(StringRef target) const {
-  auto it = byTarget.find(target);
-  return it == byTarget.end() ? std::nullopt : std::optional(it->second);
-}
-
-std::optional<size_t> TracedProgram::parameterOf(StringRef placeholder) const {
-  auto it = byPlaceholder.find(placeholder);
-  return it == byPlaceholder.end() ? std::nullopt : std::optional(it->second);
-}
-
 bool TracedProgram::readsAsItIs(const TracedOperation &operation, const Use &use) const {
   const FormFitter::Meaning *meaning = meaningOf(*use.node, use.operand);
-  return operation.hasForm ? meaning && meaning->isArgument : operation.readsAsItIs();
+  return hasForm(operation) ? meaning && meaning->isArgument : operation.readsAsItIs();
 }
 
-std::optional<Numbers> TracedProgram::numbersOf(const TensorProto &tensor) const {
-  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context(), tensor, kSearchLimit);
-  if (!data) {
-    llvm::consumeError(data.takeError());
+/// Returns the place where an operation without a form reads the result of another one that its
+/// record does not name. A node of it may be merged with an operation of the same arguments.
+std::optional<Difference> TracedProgram::unnamedRead(const TracedOperation &operation) const {
+  const std::vector<std::string> &args = operation.fx.args;
+  if (!missingNames(operation).empty()) // it may be one of these
     return std::nullopt;
-  }
-  return Numbers::of(*data);
-}
-
-llvm::ArrayRef<std::string> TracedProgram::foldedFrom(StringRef value) const {
-  auto it = origins.find(value);
-  if (it == origins.end())
-    return {};
-  return it->second;
-}
-
-bool TracedProgram::isFoldedIntoOther(StringRef target) const {
-  return llvm::any_of(origins, [&](const auto &entry) {
-    return initializer(entry.getKey()) && llvm::is_contained(entry.second, target);
-  });
-}
-
-SmallVector<StringRef> TracedProgram::missingNames(const TracedOperation &operation) const {
-  SmallVector<StringRef> missing;
-  for (const std::string &name : operation.fx.args)
-    if (!has(name) && !llvm::is_contained(missing, name))
-      missing.push_back(name);
-  return missing;
-}
-
-bool TracedProgram::mayHideParameter(StringRef name) const {
-  std::string kind = operationOf(name);
-  return !words::is(kind, words::Trait::Masks) && !isMadeByCode(kind) &&
-         !name.contains(words::kSize) && !isFolded(name);
-}
-
-size_t TracedProgram::unnamedInputs(const TracedOperation &operation) const {
-  llvm::StringSet<> own, computed;
   for (const NodeProto *node : operation.nodes)
-    for (const std::string &name : node->output())
-      own.insert(name);
-  for (const NodeProto *node : operation.nodes)
-    for (const std::string &name : node->input())
-      if (auto maker = makers.find(name);
-          maker != makers.end() && !own.contains(name) &&
-          !llvm::is_contained(operation.fx.args, name) &&
-          !(maker->second && llvm::is_contained(operation.fx.args, maker->second->fx.name)))
-        computed.insert(name);
-  return computed.size();
-}
-
-bool TracedProgram::isRead(const TracedOperation &operation, StringRef name) const {
-  return llvm::any_of(operation.nodes, [&](const NodeProto *node) {
-    return llvm::any_of(node->input(), [&](const std::string &read) {
+    for (int i = 0; i < node->input_size(); ++i) {
+      const std::string &read = node->input(i);
       const TracedOperation *maker = makerOf(read);
-      return read == name || (maker && maker->fx.name == name);
-    });
-  });
+      bool isOther = maker && maker != &operation && maker->fx.name == read &&
+                     fitter.isFloat(read) && !llvm::is_contained(args, read);
+      if (isOther && llvm::any_of(maker->fx.args, [&](const std::string &name) {
+            return !llvm::is_contained(args, name);
+          }))
+        return Difference{node, i, "", "'" + read + "'", "no such argument"};
+    }
+  return std::nullopt;
 }
 
-bool TracedProgram::isInnerValue(const TracedOperation &operation, StringRef value) const {
-  const TracedOperation *maker = makerOf(value);
-  return maker && maker != &operation && value != maker->fx.name &&
-         !llvm::is_contained(maker->nodes.back()->output(), value) &&
-         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
-           return llvm::is_contained(node->input(), value);
-         });
+/// Whether the exporter's optimizer made a batch normalization a part of the product before it.
+/// Source: onnxscript's rewriter/rules/common/_fuse_batchnorm.py.
+static bool isMergedNorm(const TracedOperation &operation) {
+  return operation.kind().contains("batch_norm") &&
+         llvm::is_contained({"Conv", "ConvTranspose", "Gemm"}, operation.nodes.back()->op_type());
 }
 
-llvm::SmallSetVector<const TracedOperation *, 4>
-TracedProgram::operationsOfCall(const TracedOperation &last) const {
-  llvm::SmallSetVector<const TracedOperation *, 4> found;
-  found.insert(&last);
-  for (size_t at = 0; at < found.size(); ++at)
-    if (!last.scope.empty())
-      for (const NodeProto *node : found[at]->nodes)
-        for (const std::string &name : node->input())
-          if (const TracedOperation *maker = makerOf(name); maker && maker->scope == last.scope)
-            found.insert(maker);
-  return found;
+/// Returns where the nodes of an operation differ from its form, or read what they may not.
+std::optional<Difference> TracedProgram::differenceOf(const TracedOperation &operation) {
+  Difference difference;
+  Fit fit = fitter.fit(operation, difference);
+  if (fit == Fit::Yes || fit == Fit::Open)
+    formed.insert(&operation);
+  if (fit == Fit::Other)
+    return unnamedRead(operation);
+  return fit == Fit::No ? std::optional(difference) : std::nullopt;
 }
 
-bool TracedProgram::isUnboundedAtZero(const TracedOperation &operation) const {
-  llvm::SmallSetVector<const TracedOperation *, 4> reached;
-  reached.insert(&operation);
-  for (size_t at = 0; at < reached.size(); ++at) {
-    if (words::is(reached[at]->kind(), words::Trait::IsUnboundedAtZero))
-      return true;
-    if (!isMovement(reached[at]->kind()))
+void TracedProgram::fitForms(const ParameterOptions &options) {
+  if (signature().entries.empty())
+    return;
+  for (const TracedOperation &operation : operations()) {
+    if (options.assumedForms.contains(operation.fx.target))
       continue;
-    for (const TracedOperation &other : all)
-      if (llvm::is_contained(other.fx.args, reached[at]->fx.name))
-        reached.insert(&other);
+    bool isMerged = isMergedNorm(operation);
+    std::optional<Difference> difference = isMerged ? std::nullopt : differenceOf(operation);
+    if (isMerged || difference) {
+      firstMismatch = {&operation, isMerged, difference.value_or(Difference())};
+      return;
+    }
   }
-  return false;
-}
-
-bool TracedProgram::isBias(const TracedOperation &operation, size_t parameter) const {
-  if (target(parameter).ends_with("bias"))
-    return true;
-  int place = words::biasPlaceOf(operation.kind());
-  return place >= 0 && llvm::any_of(operation.fx.args, [&](const std::string &name) {
-           return parameterOf(name) == parameter && operation.argumentOf(name) == place;
-         });
-}
-
-bool onnx::readsTransposed(const NodeProto &node) {
-  return llvm::any_of(node.attribute(), [](const AttributeProto &attribute) {
-    return attribute.name() == "transB" && attribute.i() != 0;
-  });
-}
-
-StringRef TracedOperation::kind() const { return words::kindOf(fx.target); }
-
-bool TracedOperation::readsAsItIs() const {
-  return words::is(kind(), words::Trait::ReadsAsItIs) || isMovement(kind());
-}
-
-bool TracedOperation::isOfExporter(const NodeProto &node, int operand) const {
-  return operand > 0 && node.op_type() == "InstanceNormalization" && isGroupNorm();
-}
-
-int TracedOperation::argumentOf(StringRef name) const {
-  auto place = llvm::find_if(fx.arguments, [&](const auto &argument) {
-    return argument.first.empty() && argument.second.isValue() && argument.second.text == name;
-  });
-  return place == fx.arguments.end() ? -1 : int(place - fx.arguments.begin());
 }

@@ -36,7 +36,7 @@ void rules::detached(Known &known) {
     // Operands that the record does not name. A detached value that no node computes, such as an
     // input, is none of them, and has no gradient.
     size_t unnamed = program.unnamedInputs(operation);
-    bool isPlaced = operation.hasForm ? !placed.empty() : placed.size() == 1;
+    bool isPlaced = program.hasForm(operation) ? !placed.empty() : placed.size() == 1;
     bool areAllPlaced = placedNames.size() == names.size() || unnamed <= placed.size();
     if ((isPlaced && areAllPlaced) || (placed.empty() && unnamed == 0))
       continue;

@@ -137,7 +137,7 @@ static void takeByName(Known &known, const TracedOperation &operation,
 void rules::arguments(Known &known) {
   std::vector<OpenRead> open;
   for (const TracedOperation &operation : known.program.operations())
-    if (operation.hasForm)
+    if (known.program.hasForm(operation))
       takeByForm(known, operation);
     else
       takeByName(known, operation, open);
