@@ -311,6 +311,11 @@ AxisList axesByPriority(dist::MeshOp mesh) {
   return axes;
 }
 
+StringRef joinAxes(AxisList axes, dist::MeshOp mesh) {
+  llvm::sort(axes, [&](StringRef a, StringRef b) { return mesh.indexOf(a) < mesh.indexOf(b); });
+  return axes.size() == 1 ? axes.front() : mesh.join(axes);
+}
+
 void dropSingletons(Layout &layout, dist::MeshOp mesh) {
   auto singleton = [&](StringRef axis) { return !mesh.splits(axis); };
   for (DimAxes &axes : layout.dims)

@@ -134,6 +134,8 @@ bool hasBlocks(mlir::FunctionOpInterface function, dist::MeshOp mesh);
 /// Returns the axes of the mesh with more than one rank, data axes first. An axis of
 /// size one splits nothing and never appears in a layout.
 AxisList axesByPriority(dist::MeshOp mesh);
+/// Returns the axis that joins these in the order of the mesh, and declares it; of one, itself.
+llvm::StringRef joinAxes(AxisList axes, dist::MeshOp mesh);
 /// Removes axes of size one from `layout`.
 void dropSingletons(Layout &layout, dist::MeshOp mesh);
 

@@ -59,7 +59,7 @@ struct MaterializeUnitsPass : impl::MaterializeUnitsPassBase<MaterializeUnitsPas
     if (failed(units))
       return signalPassFailure();
     for (func::FuncOp function : functions)
-      if (failed(UnitRewriter(function, mesh, *units).run()))
+      if (failed(UnitRewriter::rewrite(function, mesh, *units)))
         return signalPassFailure();
     remarkUnits(module, *units);
     // Flat states replace these; states of parameters stay, since segments name them.

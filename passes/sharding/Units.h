@@ -101,6 +101,19 @@ private:
   friend class UnitsBuilder;
 };
 
+/// A value for each group of a module.
+template <typename T> class GroupMap {
+public:
+  explicit GroupMap(const Units &units) : first(units.groups.data()), values(units.groups.size()) {}
+
+  T &operator[](const Group &group) { return values[&group - first]; }
+  const T &operator[](const Group &group) const { return values[&group - first]; }
+
+private:
+  const Group *first;
+  std::vector<T> values;
+};
+
 } // namespace sharding
 } // namespace shale
 
