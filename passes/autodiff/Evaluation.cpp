@@ -7,7 +7,8 @@ using namespace mlir;
 using namespace shale;
 
 void StepBuilder::makeEvaluate() {
-  for (Operation &op : function.getBody().front().without_terminator())
+  func::FuncOp function = builder.getFunction();
+  for (Operation &op : builder.getBody().without_terminator())
     op.setAttr(nn::kPhaseAttr, nn::PhaseAttr::get(op.getContext(), nn::Phase::Forward));
   auto evaluate = cast<func::FuncOp>(function->clone());
   evaluate.setSymName("evaluate");
@@ -17,7 +18,7 @@ void StepBuilder::makeEvaluate() {
   body.getTerminator()->eraseOperand(0);
   evaluate.setFunctionType(builder.getFunctionType(evaluate.getArgumentTypes(),
                                                    body.getTerminator()->getOperandTypes()));
-  evaluate.setAllResultAttrs(ArrayRef({metric("loss_sum"), metric("count")}));
+  evaluate.setAllResultAttrs(ArrayRef({builder.metric("loss_sum"), builder.metric("count")}));
   // Replace random ops by their form for evaluation.
   for (auto random : llvm::make_early_inc_range(body.getOps<StochasticOpInterface>()))
     if (OpBuilder place(random); random.drawsRandom()) {

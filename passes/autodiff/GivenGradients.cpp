@@ -4,26 +4,25 @@
 // used as they are, and nothing is derived.
 //
 //===----------------------------------------------------------------------===//
+#include "passes/autodiff/GivenGradients.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Seed.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/Matchers.h"
-#include "passes/autodiff/Mean.h"
-#include "passes/autodiff/StepBuilder.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace shale;
 
-LogicalResult StepBuilder::readGivenGradients() {
-  Operation *terminator = function.getBody().front().getTerminator();
+LogicalResult GivenGradients::take(RunningStatistics &statistics) {
+  func::FuncOp function = builder.getFunction();
+  Operation *terminator = builder.getReturn();
   for (unsigned i = 3, e = terminator->getNumOperands(); i < e; ++i) {
     auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kGradientOfAttr);
     if (auto buffer = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
-      if (failed(takeNextValue(buffer, terminator->getOperand(i))))
+      if (failed(statistics.take(function, buffer, terminator->getOperand(i))))
         return failure();
       continue;
     }
@@ -31,40 +30,21 @@ LogicalResult StepBuilder::readGivenGradients() {
       return function.emitError("result ")
              << i << " of @forward is neither the loss, its sum and count, nor a gradient "
              << "(nn.gradient_of), nor a buffer's new value (nn.state)";
-    if (!givenGradients.try_emplace(symbol.getAttr(), terminator->getOperand(i)).second)
+    if (!gradients.try_emplace(symbol.getAttr(), terminator->getOperand(i)).second)
       return function.emitError("the gradient of '")
              << symbol.getValue() << "' is a result of @forward twice";
   }
-  if (givenGradients.empty())
-    return success();
   for (Trained &t : trained)
-    if (!givenGradients.count(t.state.getSymNameAttr()))
+    if (!empty() && !gradients.count(t.state.getSymNameAttr()))
       return t.state.emitError("@forward has gradients, but none of the trained parameter '")
              << t.state.getSymName() << "'; freeze it, or give its gradient, too";
-  return success();
-}
-
-/// Takes the value of a buffer after a micro-batch.
-LogicalResult StepBuilder::takeNextValue(FlatSymbolRefAttr name, Value value) {
-  nn::StateOp state = nn::getState(function->getParentOfType<ModuleOp>(), name);
-  if (!state || state.getRole() != nn::Role::Buffer || state.getTensorType() != value.getType())
-    return function.emitError("@forward returns a new value of ")
-           << name << ", which is no buffer of that type";
-  if (!statistics.try_emplace(state, value).second)
-    return function.emitError("@forward returns two new values of ") << name;
-  state.setRole(nn::Role::Running);
-  return success();
-}
-
-/// Drops the results after the loss, its sum and its count.
-void StepBuilder::dropGivenGradients() {
-  Operation *terminator = function.getBody().front().getTerminator();
   if (terminator->getNumOperands() == 3)
-    return;
+    return success();
   terminator->eraseOperands(3, terminator->getNumOperands() - 3);
   function.setFunctionType(
       builder.getFunctionType(function.getArgumentTypes(), terminator->getOperandTypes()));
   function.setAllResultAttrs(ArrayRef<DictionaryAttr>());
+  return success();
 }
 
 /// Moves ops to just before their first reader, from last to first. A trace of PyTorch computes
@@ -91,8 +71,8 @@ static void sinkToReaders(ArrayRef<Operation *> ops, const llvm::DenseSet<Operat
 }
 
 /// Forward is what the loss depends on; the rest of the graph is backward, and follows it.
-void StepBuilder::markGivenBackward() {
-  Block &body = function.getBody().front();
+void GivenGradients::markBackward() {
+  Block &body = builder.getBody();
   llvm::SetVector<Operation *> forward;
   auto add = [&](ValueRange values) {
     for (Value value : values)
@@ -111,38 +91,38 @@ void StepBuilder::markGivenBackward() {
     op->setAttr(nn::kPhaseAttr, backward);
     op->moveBefore(body.getTerminator());
   }
-  llvm::DenseSet<Operation *> gradients;
-  for (const auto &[name, value] : givenGradients)
-    gradients.insert(value.getDefiningOp());
-  sinkToReaders(others, gradients);
+  llvm::DenseSet<Operation *> complete;
+  for (const auto &[name, value] : gradients)
+    complete.insert(value.getDefiningOp());
+  sinkToReaders(others, complete);
 }
 
-void StepBuilder::takeGivenGradients() {
-  markGivenBackward();
-  Operation *terminator = function.getBody().front().getTerminator();
-  bool seeded = checkSeeds();
+void GivenGradients::use(LossScale &scale, GradientAccumulation &accumulation) {
+  markBackward();
+  Operation *terminator = builder.getReturn();
+  bool seeded = checkSeeds(scale);
   builder.setInsertionPoint(terminator);
   // The gradients are those of the loss of one micro-batch. If the loss is a mean, the step needs
   // those of the sum, since it divides by the count of all micro-batches.
   Value factor;
-  if (microbatches > 1) {
+  if (accumulation.isNeeded()) {
     Value loss = terminator->getOperand(0);
-    findMean();
-    if (sum != loss)
+    accumulation.findMean();
+    if (accumulation.getSum() != loss)
       factor = loss.getDefiningOp<nn::DivOp>().getRhs();
-    if (scale.value)
-      divisor = countScale(count) * llvm::bit_ceil<uint64_t>(microbatches);
+    if (scale.isUsed())
+      scale.divideBy(accumulation.boundLabels());
   }
-  replaceSeeds(seeded ? factor : Value());
+  replaceSeeds(scale, seeded ? factor : Value());
   for (Trained &t : trained) {
-    t.gradient = givenGradients.lookup(t.state.getSymNameAttr());
+    t.gradient = gradients.lookup(t.state.getSymNameAttr());
     if (factor && !seeded)
       t.gradient = times(t.gradient, factor);
   }
 }
 
 /// Multiplies a gradient by a scalar.
-Value StepBuilder::times(Value gradient, Value scalar) {
+Value GivenGradients::times(Value gradient, Value scalar) {
   PhaseScope phase(builder, nn::Phase::Backward);
   Location loc = gradient.getLoc();
   Value wide = scalar;
@@ -209,19 +189,19 @@ static Operation *findNonlinear(Block &body, ArrayRef<Value> gradients) {
   return nullptr;
 }
 
-bool StepBuilder::checkSeeds() {
-  Block &body = function.getBody().front();
+bool GivenGradients::checkSeeds(LossScale &scale) {
+  Block &body = builder.getBody();
   bool any = !body.getOps<nn::SeedOp>().empty();
-  SmallVector<Value> gradients;
+  SmallVector<Value> wanted;
   for (Trained &t : trained)
-    gradients.push_back(givenGradients.lookup(t.state.getSymNameAttr()));
-  bool areOps = llvm::all_of(gradients, [](Value value) { return value.getDefiningOp(); });
-  Operation *nonlinear = any && areOps ? findNonlinear(body, gradients) : nullptr;
+    wanted.push_back(gradients.lookup(t.state.getSymNameAttr()));
+  bool areOps = llvm::all_of(wanted, [](Value value) { return value.getDefiningOp(); });
+  Operation *nonlinear = any && areOps ? findNonlinear(body, wanted) : nullptr;
   if (any && areOps && !nonlinear) {
-    declareLossScale();
+    scale.declare();
     return true;
   }
-  if (!needsLossScale())
+  if (!scale.isNeeded())
     return false;
   constexpr llvm::StringLiteral advice =
       "the loss cannot be scaled: in f16, small gradients become zero. --param-dtype bf16 has the "
@@ -231,20 +211,19 @@ bool StepBuilder::checkSeeds() {
         << "the file computes the gradients, and here they are not proportional to the loss, so "
         << advice;
   else
-    emitWarning(function.getLoc())
+    emitWarning(builder.getLoc())
         << "the file computes the gradients and does not mark where they begin, so " << advice;
   return false;
 }
 
-void StepBuilder::replaceSeeds(Value factor) {
+void GivenGradients::replaceSeeds(const LossScale &scale, Value factor) {
   PhaseScope backward(builder, nn::Phase::Backward);
   OpBuilder::InsertionGuard guard(builder);
-  Block &body = function.getBody().front();
-  for (auto op : llvm::make_early_inc_range(body.getOps<nn::SeedOp>())) {
+  for (auto op : llvm::make_early_inc_range(builder.getBody().getOps<nn::SeedOp>())) {
     builder.setInsertionPoint(op);
     auto type = cast<RankedTensorType>(op.getType());
-    Value seed = nn::splat(builder, op.getLoc(), type, 1 / divisor);
-    for (Value multiple : {scale.value, factor}) {
+    Value seed = nn::splat(builder, op.getLoc(), type, 1 / scale.getDivisor());
+    for (Value multiple : {scale.getValue(), factor}) {
       if (!multiple)
         continue;
       if (multiple.getType() != type)

@@ -8,9 +8,10 @@ using namespace mlir;
 using namespace shale;
 
 LogicalResult StepBuilder::checkForward() {
+  func::FuncOp function = builder.getFunction();
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError("@forward must have one block");
-  Operation *terminator = function.getBody().front().getTerminator();
+  Operation *terminator = builder.getReturn();
   if (terminator->getNumOperands() < 3)
     return function.emitError("@forward must return three scalars: loss, loss_sum and count");
   for (Value result : terminator->getOperands().take_front(3)) {
@@ -20,7 +21,7 @@ LogicalResult StepBuilder::checkForward() {
              << result.getType();
   }
   for (StringRef name : {"step", "evaluate", "accumulate", "accumulate_first"})
-    if (module.lookupSymbol(name))
+    if (builder.getModule().lookupSymbol(name))
       return function.emitError("the module has a @") << name << " already";
   for (BlockArgument argument : function.getArguments()) {
     auto symbol =
@@ -40,30 +41,52 @@ LogicalResult StepBuilder::checkForward() {
   }
   if (trained.empty())
     return function.emitError("there is no parameter to train");
-  return readGivenGradients();
+  return given.take(statistics);
 }
 
 LogicalResult StepBuilder::build() {
   if (failed(checkForward()))
     return failure();
-  dropGivenGradients();
   makeEvaluate();
-  if (failed(takeStatistics()))
+  if (failed(statistics.build(builder, !given.empty())))
     return failure();
-  if (givenGradients.empty()) {
-    declareLossScale();
+  if (given.empty()) {
+    scale.declare();
     if (failed(buildBackward()))
       return failure();
   } else {
-    takeGivenGradients();
+    given.use(scale, accumulation);
   }
-  if ((microbatches > 1 && failed(accumulate())) || failed(declareMoments()))
+  if ((accumulation.isNeeded() && failed(accumulation.build(statistics))) ||
+      failed(update.declareMoments()))
     return failure();
-  declareHypers();
+  // A step that is skipped because of its loss scale is no reason to stop, and the settings of
+  // the next step depend on it: the process waits for each step.
+  update.declareHypers(/*runsAhead=*/target.runsAhead() && !scale.isUsed());
   buildUpdate();
   dropStops();
-  eraseDeadOps(function.getBody().front());
+  eraseDeadOps(builder.getBody());
   return success();
+}
+
+/// Ends @step with the update, and sets its results.
+void StepBuilder::buildUpdate() {
+  builder.setInsertionPoint(builder.getReturn());
+  PhaseScope phase(builder, nn::Phase::Update);
+  StepChecks checks = update.build(scale, accumulation.getCount());
+  StepResults results;
+  results.add(builder.getReturn()->getOperand(0), builder.metric("loss"));
+  results.add(checks.norm, builder.metric("grad_norm"));
+  results.add(checks.enable, builder.metric("enable"));
+  if (scale.isUsed()) {
+    results.add(scale.getValue(), builder.metric("loss_scale"));
+    scale.update(checks.finite); // a norm above the limit is no reason for another scale
+  }
+  update.addStates(results);
+  statistics.addResults(builder, [](Value value) { return value; }, results);
+  if (scale.isUsed())
+    scale.addStates(results);
+  builder.setResults(results);
 }
 
 LogicalResult shale::buildTrainingStep(ModuleOp module, const nn::Optimizer &optimizer,
@@ -77,5 +100,5 @@ LogicalResult shale::buildTrainingStep(ModuleOp module, const nn::Optimizer &opt
   const Target *target = targetOf(module);
   if (!target)
     return failure();
-  return StepBuilder(module, forward, optimizer, microbatches, *target).build();
+  return StepBuilder(forward, optimizer, microbatches, *target).build();
 }
