@@ -62,13 +62,11 @@ static bool areSplitCosts(Operation *, ArrayAttr costs) {
   return llvm::all_of(costs, llvm::IsaPred<SplitCostAttr>);
 }
 
-static bool isContiguous(Operation *, ShardingAttr sharding) { return sharding.isContiguous(); }
-
 static bool isNumber(Operation *, IntegerAttr number) { return !number.getValue().isNegative(); }
 
 using Dist = DistDialect;
 static constexpr shale::AttrRule kRules[] = {
-    shale::attrRule<Dist::ShardingAttrHelper, isContiguous>("be a sharding into contiguous parts"),
+    shale::attrRule<Dist::ShardingAttrHelper>("be a sharding"),
     shale::attrRule<Dist::StrategyAttrHelper>("be #dist.strategy"),
     shale::attrRule<Dist::PlanAttrHelper>("be a text"),
     shale::attrRule<Dist::PlanCostsAttrHelper, areSplitCosts>("be a list of #dist.split_cost"),
@@ -109,7 +107,5 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned regi
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  if (!sharding.isContiguous())
-    return op->emitOpError("'dist.sharding' must split an argument into contiguous parts");
   return sharding.verifyFits(op, function.getArgumentTypes()[argIndex]);
 }

@@ -31,6 +31,8 @@ struct GroupUpdate {
     int64_t stateOffset;
   };
   llvm::ArrayRef<Segment> segments;
+  /// Whether tensor axes split parameters of the group.
+  bool isSplit;
   /// Returns the sums of 1-D values over the ranks that have the other slices of the group.
   llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> sumOverSlices;
   /// Gathers a value of which each rank has what it has of the group, and returns the whole tensor

@@ -270,8 +270,7 @@ def GroupUpdateInterface : OpInterface<"GroupUpdateOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Whether `buildGroupUpdate` asks for whole parameters only. Tensor axes may then split the parameters; the state is
-      split alike.
+      Whether `buildGroupUpdate` gathers what tensor axes split (`GroupUpdate::isSplit`) where it needs whole parameters.
     }],
     "bool", "gathersParameters", (ins), "", "return false;">,
     InterfaceMethod<[{

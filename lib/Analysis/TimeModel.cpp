@@ -181,7 +181,8 @@ private:
       place(op, TimedOp::Compute, seconds, rates.launch);
   }
 
-  /// Heads of 64 features run at 0.6 of the rate of those of 128, since softmax takes as long.
+  /// Returns the seconds of the matmuls of an attention and of its softmax. The softmax takes time
+  /// per score, so small heads have a lower rate than large ones.
   template <typename Attention> double attentionSeconds(Attention op) const {
     nn::AttentionSizes sizes = op.getSizes();
     double flops = op.getFlops(), scores = flops / (2 * (sizes.depth + sizes.valueDepth));

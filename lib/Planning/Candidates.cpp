@@ -84,12 +84,14 @@ static void multiply(std::vector<CompileOptions> &list, const Knob &knob,
   list = std::move(longer);
 }
 
-/// Whether a plan of the search lets gathers take more memory than by default and reductions
-/// less. Such plans lie between those that do only one of the two, and there are as many of
-/// them as of both together.
+/// Whether a plan of the search spends more memory on gathers than the default flags, and saves
+/// memory of reductions. Such a plan costs and saves less than a plan that does one of the two, so
+/// the search leaves it out: half of all plans are of this kind.
 static bool pullsBothWays(const CompileOptions &plan, const CompileOptions &typed) {
-  bool more = plan.prefetch > std::max<int64_t>(1, typed.prefetch) ||
-              plan.maxGathersInFlight > std::max<int64_t>(2, typed.maxGathersInFlight);
+  static const CompileOptions defaults;
+  bool more = plan.prefetch > std::max(defaults.prefetch, typed.prefetch) ||
+              plan.maxGathersInFlight >
+                  std::max(defaults.maxGathersInFlight, typed.maxGathersInFlight);
   return more && plan.order == ReductionOrder::Memory && typed.order != ReductionOrder::Memory;
 }
 

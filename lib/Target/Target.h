@@ -105,16 +105,16 @@ public:
   /// Whether a kernel that computes a matrix writes its transpose, too, without reading it again.
   virtual bool storesTransposes() const { return false; }
 
-  /// Whether a kernel that joins `parts` tensors, of each of which `part` neighbours in turn are
-  /// neighbours in the result, computes all of them at one place, and so reads what they share
-  /// once. It can then also store results that have an element for each place.
+  /// Whether one thread of a kernel that concatenates `parts` tensors, in turns of `part` elements,
+  /// computes the elements of all tensors that stand at the same index. The kernel then reads
+  /// operands of several tensors once, and can store results that have one element per index.
   virtual bool storesParts(int64_t parts, int64_t part) const {
     (void)parts, (void)part;
     return false;
   }
 
-  /// Returns the size to which matrices of a product are padded along the dimension in which
-  /// neighbours lie in memory; `size` itself if that is not worth a copy.
+  /// Returns the size to which operands of a matmul are padded along their contiguous dimension;
+  /// `size` itself if padding costs more than it saves.
   virtual int64_t paddedSize(int64_t size, mlir::Type element) const {
     (void)element;
     return size;

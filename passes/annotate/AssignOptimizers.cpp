@@ -106,6 +106,7 @@ struct AssignOptimizersPass : impl::AssignOptimizersPassBase<AssignOptimizersPas
 
   LogicalResult assign(ModuleOp module) {
     const nn::Optimizer *main = optimizer;
+    module->setAttr(nn::kOptimizerAttr, StringAttr::get(&getContext(), main->name));
     if (!main->rest) {
       if (optimizerFor.entries.empty())
         return success();

@@ -147,8 +147,8 @@ void mergeEqualOps(FusionGroup &group) {
   });
 }
 
-/// Gives readers outside of a group an alias outside of it, where ops of the group read it, too:
-/// the group would write the same elements twice.
+/// Copies an alias of a group for its readers outside of the group, if ops of the group read the
+/// alias as well. Without the copy the group would write the same elements twice.
 void copyAliases(FusionGroup &group) {
   DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
   auto isOutside = [&](OpOperand &use) { return !members.contains(use.getOwner()); };

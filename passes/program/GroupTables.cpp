@@ -2,6 +2,7 @@
 #include "passes/program/GroupTables.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/State.h"
+#include "dialects/nn/Optimizers.h"
 #include "passes/program/Program.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -37,7 +38,7 @@ static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::Mesh
     return split;
   RankedTensorType type = state.getTensorType(), of = whole.getTensorType();
   auto refuse = [&] { return state.emitOpError("is not a part of ") << of; };
-  if (type.getRank() != of.getRank())
+  if (type.getRank() != of.getRank() || (sharding && !sharding.isContiguous()))
     return refuse();
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     SmallVector<StringRef, 2> axes;
@@ -64,6 +65,35 @@ static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::Mesh
     }
     split.add(all, begin, own, axes.empty() ? "" : axes.back());
   }
+  return split;
+}
+
+/// Returns what ranks hold of the blocks of a parameter's state, of what they hold of its elements:
+/// `words` of the state for every `block` elements. The state's dimensions are the elements before
+/// the first dimension that is cut, that dimension with all that follow it, and so on.
+static Split inBlocks(const Split &elements, int64_t block, int64_t words) {
+  Split split;
+  int64_t all = 1; // elements of the dimensions from the last one that was cut on
+  auto cuts = [&](size_t dim) {
+    return elements.begin[dim] != 0 || elements.size[dim] != elements.dims[dim] ||
+           !elements.axes[dim].empty();
+  };
+  for (size_t dim = elements.dims.size(); dim-- > 0;) {
+    int64_t inner = all;
+    all *= elements.dims[dim];
+    if (!cuts(dim) && dim > 0)
+      continue;
+    bool isLast = split.dims.empty();
+    auto count = [&](int64_t indices) {
+      return isLast ? int64_t(llvm::divideCeil(indices * inner, block)) * words : indices * inner;
+    };
+    split.add(count(elements.dims[dim]), count(elements.begin[dim]), count(elements.size[dim]),
+              elements.axes[dim]);
+    all = 1;
+  }
+  for (auto *list : {&split.dims, &split.begin, &split.size})
+    std::reverse(list->begin(), list->end());
+  std::reverse(split.axes.begin(), split.axes.end());
   return split;
 }
 
@@ -131,10 +161,17 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
       if (it == parameters.end())
         return unit.emitOpError("has a segment of ")
                << attr.getParam() << ", but the module has no such parameter";
-      // Optimizer state of another shape than its parameter is whole on every rank.
-      FailureOr<Split> split = group.getSlot() ? Split() : splitOf(state, whole, mesh);
+      FailureOr<Split> split = splitOf(state, whole, mesh);
       if (failed(split))
         return failure();
+      if (group.getSlot()) { // optimizer state of another shape than its parameter
+        const nn::Optimizer *main = nn::getOptimizer(module);
+        const nn::Optimizer *own = main ? &nn::getOptimizer(state, *main) : nullptr;
+        int64_t block = own && own->stateShape ? own->stateBlock : 0;
+        *split = block && !split->dims.empty()
+                     ? inBlocks(*split, block, own->stateShape({block}).front())
+                     : Split();
+      }
       segments.push_back(segment(it->second, attr.getOffset(), attr.getCount(), *split));
     }
     add({unit.getSymNameAttr(), int64_t(number)},

@@ -8,6 +8,7 @@
 #include "passes/sharding/DividedGradients.h"
 #include "passes/sharding/Parts.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/SplitUpdates.h"
 
 using namespace mlir;
 
@@ -187,12 +188,29 @@ private:
 };
 } // namespace
 
-/// Whether the ranks of tensor axes divide the columns of each part.
+/// Whether the ranks of tensor axes divide the columns of each part, and the optimizer can update
+/// each.
 bool Divider::worksFor(const Chain &chain) const {
-  return llvm::all_of(chain.slices, [&](nn::SliceOp slice) {
+  nn::StateOp weight = nn::getState(chain.weight),
+              bias = chain.bias ? nn::getState(chain.bias) : nn::StateOp();
+  for (nn::SliceOp slice : chain.slices) {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
-    return (end - begin) % ranks == 0;
-  });
+    if ((end - begin) % ranks != 0)
+      return false;
+    nn::MatmulOp product = chain.product;
+    std::optional<std::string> why =
+        whyNotDivided(weight, product.getTransposeRhs() ? 0 : 1, begin, end);
+    if (!why && bias)
+      why = whyNotDivided(bias, 0, begin, end);
+    if (why) {
+      emitDecision(product.getLoc(), "divide-parameters",
+                   "'" + weight.getSymName().str() + "' is not divided: " + *why);
+      weight->setAttr(dist::kPlanAttr, StringAttr::get(weight.getContext(),
+                                                       kStaysWhole + *why));
+      return false;
+    }
+  }
+  return true;
 }
 
 /// Repeats the ops of the chain for some of the columns.

@@ -9,6 +9,7 @@
 #include "lib/Target/Target.h"
 #include "passes/sharding/Parts.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/SplitUpdates.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -236,9 +237,12 @@ void Padder::pad(BlockArgument table, int64_t dim) {
   std::string what = "the " + std::to_string(size) + (dim == 0 ? " rows" : " columns") + " of '" +
                      state.getSymName().str() + "' do not divide over " + std::to_string(ranks) +
                      " tensor ranks";
-  if (!indices.why().empty()) {
-    emitDecision(table.getLoc(), "pad-parameters",
-                 what + ", and cannot be padded: " + indices.why());
+  std::string why = indices.why();
+  for (auto [value, at] : indices.getValues())
+    if (auto argument = dyn_cast<BlockArgument>(value); argument && why.empty())
+      why = whyNotDivided(nn::getState(argument), at, 0, size).value_or("");
+  if (!why.empty()) {
+    emitDecision(table.getLoc(), "pad-parameters", what + ", and cannot be padded: " + why);
     return;
   }
   emitDecision(table.getLoc(), "pad-parameters",

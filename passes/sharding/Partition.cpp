@@ -7,6 +7,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Rebuild.h"
+#include "passes/sharding/SplitUpdates.h"
 #include "passes/sharding/Reshard.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
@@ -30,8 +31,10 @@ public:
   /// gradient accumulator.
   Layout of(nn::StateOp state) const {
     nn::StateOp param = nn::getState(state, state.getOfAttr());
-    Layout layout = of(state.getOf().value_or(state.getSymName()), state.getTensorType().getRank());
-    return param ? stateLayout(state.getType(), param.getType(), layout) : layout;
+    nn::StateOp own = param ? param : state;
+    Layout layout = of(own.getSymName(), own.getTensorType().getRank());
+    bool isMoment = param && state.getRole() == nn::Role::Moment;
+    return isMoment ? stateLayout(state.getType(), param, layout) : layout;
   }
   Layout of(StringRef param, int64_t rank) const {
     auto it = layouts.find(param);
@@ -103,6 +106,8 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
       Layout layout = *getLayout(argument);
       if (!layout.partial.empty())
         return function.emitError("state ") << symbol << " cannot be partial";
+      if (layout.isInBlocks() && state.getRole() != nn::Role::Moment)
+        return function.emitError("state ") << symbol << " must be split into contiguous parts";
       for (auto &axes : layout.dims)
         for (StringRef axis : axes)
           if (mesh.sumsGradients(axis))
@@ -281,42 +286,42 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
   return success();
 }
 
-/// An update works on parts of the parameter's layout: element by element, or with sums over all
-/// parts or the whole parameter, which shale-materialize-units gathers.
+/// An update works on parts of the parameter's layout: element by element, block by block, or with
+/// sums over all parts or the whole parameter, which shale-materialize-units gathers.
 LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Value param = update.getParameterOperand().get();
   Layout layout = locals[param].layout;
+  nn::StateOp state = nn::getState(cast<BlockArgument>(param));
+  std::optional<std::string> why = whyNotSplit(state, layout, mesh);
+  auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
   auto group = dyn_cast<GroupUpdateOpInterface>(update.getOperation());
-  if (group && !group.gathersParameters() && !update->hasTrait<nn::NeedsMeansOnly>()) {
-    nn::StateOp state = nn::getState(cast<BlockArgument>(param));
-    auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+  bool isSplit = part || llvm::any_of(layout.dims, [](const DimAxes &axes) { return !axes.empty(); });
+  if (isSplit && group && !group.gathersParameters() && !update->hasTrait<nn::NeedsMeansOnly>() &&
+      !update->hasTrait<nn::NeedsBlocksOnly>())
+    why = "it needs sums over the whole parameter";
+  if (part && !update.hasElementwiseState() && !update->hasTrait<nn::NeedsBlocksOnly>())
+    why = "its state is that of the whole parameter";
+  if (why) {
     std::string name = (part ? part.getWhole().getValue() : state.getSymName()).str();
-    std::string remedy =
-        "keep it whole with --tensor '" + name +
-        "=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes";
-    for (const DimAxes &axes : layout.dims)
-      if (!axes.empty())
-        return update->emitOpError("is not elementwise, and '")
-               << name << "' of " << param.getType() << " is split over the "
-               << mesh.getSize(axes.front()) << " ranks of axis '" << axes.front().name
-               << "': " << remedy;
-    if (part)
-      return update->emitOpError("is not elementwise, and '")
-             << state.getSymName() << "' is a part of '" << name
-             << "', made for a tensor axis: " << remedy;
+    return update->emitOpError("cannot update parts of '")
+           << name << "' of " << param.getType() << ": " << *why << "; keep it whole with --tensor '"
+           << name << "=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes";
   }
-  auto layoutOf = [&](Value value) {
-    return stateLayout(value.getType(), param.getType(), layout);
-  };
-  SmallVector<OpOperand *> own = update.getOwnOperands();
+  SmallVector<OpOperand *> moments = update.getStateOperands();
+  SmallVector<Layout, 4> layouts{layout}; // of results
+  for (OpOperand *moment : moments)
+    layouts.push_back(stateLayout(moment->get().getType(), state, layout));
   SmallVector<Value> operands;
-  for (OpOperand &operand : update->getOpOperands())
-    operands.push_back(llvm::is_contained(own, &operand)
-                           ? converted(operand.get(), layoutOf(operand.get()))
-                           : replicated(operand.get()));
-  SmallVector<Layout, 4> layouts;
-  for (Value result : update->getResults())
-    layouts.push_back(layoutOf(result));
+  for (OpOperand &operand : update->getOpOperands()) {
+    auto moment = llvm::find(moments, &operand);
+    if (moment != moments.end())
+      operands.push_back(converted(operand.get(), layouts[1 + (moment - moments.begin())]));
+    else if (&operand == &update.getParameterOperand() ||
+             &operand == &update.getGradientOperand())
+      operands.push_back(converted(operand.get(), layout));
+    else
+      operands.push_back(replicated(operand.get()));
+  }
   define(update, cloneLocal(update, operands, layouts), layouts);
   return success();
 }

@@ -9,6 +9,9 @@
 
 namespace shale {
 
+/// How `dist.plan` of a parameter begins that no tensor axis splits, before the reason.
+inline constexpr llvm::StringLiteral kStaysWhole = "whole on each rank: ";
+
 /// Returns the number of ranks that tensor axes of `mesh`, which may be null, have.
 inline int64_t tensorRanks(dist::MeshOp mesh) {
   return mesh ? mesh.getRanksThat(dist::splitsValues) : 1;

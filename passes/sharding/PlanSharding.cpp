@@ -5,8 +5,10 @@
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/OpenValues.h"
+#include "passes/sharding/Parts.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/SplitClasses.h"
+#include "passes/sharding/SplitUpdates.h"
 #include "passes/sharding/TensorSearch.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -217,6 +219,18 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
     return -1;
   };
   candidate.kept = uses.kept;
+  candidate.barred.resize(rank);
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    Layout layout = Layout::replicated(rank);
+    layout.dims[dim].assign(axes.begin(), axes.end());
+    std::optional<std::string> why;
+    if (state.getTensorType().getDimSize(dim) % ranks == 0)
+      why = whyNotSplit(state, layout, mesh);
+    if (!why)
+      continue;
+    candidate.barred.set(dim);
+    candidate.whyBarred = *why;
+  }
   int column = uses.kept.find_first(), row = uses.summed.find_first();
   int64_t columnDim = dimOf(column), rowDim = dimOf(row); // notes a size that does not divide
   if (!typed)
@@ -227,6 +241,15 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
   if (split != dist::TensorSplit::Whole &&
       failed(checkTyped(state, split, isColumn ? column : row, uses)))
     return failure();
+  if (*candidate.fixed >= 0 && candidate.barred.test(*candidate.fixed)) {
+    if (candidate.isVector())
+      candidate.fixed = -1; // as for those that nobody typed
+    else
+      return module.emitError("tensor: parameter '")
+             << state.getSymName() << "' of " << state.getTensorType() << " cannot be split by "
+             << dist::stringifyTensorSplit(split) << " over " << ranks
+             << " ranks: " << candidate.whyBarred << "; use =whole, or --optimizer adamw";
+  }
   return candidate;
 }
 
@@ -282,8 +305,16 @@ void Planner::place(const Region &region, size_t number, const TensorChoice &cho
   int64_t dim = choice.dims[number];
   if (dim < 0) {
     ArrayRef<TensorOption> options = choice.options[number];
+    auto decided = state->getAttrOfType<StringAttr>(dist::kPlanAttr);
+    StringRef why = decided ? decided.getValue() : StringRef();
+    if (!candidate.fixed && why.consume_front(kStaysWhole)) {
+      whole[state] = {why.str(), "", false};
+      return;
+    }
     if (!candidate.fixed && (options.empty() || !region.isBlock) && undivided.count(state))
       whole[state] = {undivided[state], "", true};
+    else if (!candidate.fixed && !candidate.isVector() && candidate.barred.any())
+      whole[state] = {candidate.whyBarred, "", true};
     // All matrices of a block take part in its products; tables outside often stay whole.
     else if (!candidate.fixed && !candidate.isVector() && region.isBlock)
       whole[state] = whyWhole(options, choice.cost);

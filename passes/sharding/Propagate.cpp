@@ -5,6 +5,7 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Propagation.h"
 #include "passes/sharding/Rebuild.h"
+#include "passes/sharding/SplitUpdates.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -94,6 +95,10 @@ LogicalResult FunctionLayouts::seedArguments() {
     if (auto attr = function.getArgAttrOfType<dist::ShardingAttr>(index, dist::kShardingAttr)) {
       Layout layout = Layout::from(attr);
       dropSingletons(layout, mesh);
+      nn::StateOp state = nn::getState(argument);
+      if (layout.isInBlocks() && (!state || state.getRole() != nn::Role::Moment))
+        return function.emitError("argument ")
+               << index << " must be split into contiguous parts; got " << attr;
       fixed[argument] = layout;
     } else {
       FailureOr<Layout> layout = inputLayout(argument);
@@ -108,9 +113,11 @@ LogicalResult FunctionLayouts::seedArguments() {
   for (BlockArgument argument : function.getArguments()) {
     nn::StateOp state = nn::getState(argument);
     nn::StateOp param = state ? nn::getState(function, state.getOfAttr()) : nn::StateOp();
-    if (param && params.count(param.getSymName()))
-      fixed[argument] =
-          stateLayout(argument.getType(), param.getType(), params[param.getSymName()]);
+    if (!param || !params.count(param.getSymName()))
+      continue;
+    const Layout &layout = params[param.getSymName()];
+    bool isMoment = state.getRole() == nn::Role::Moment;
+    fixed[argument] = isMoment ? stateLayout(argument.getType(), param, layout) : layout;
   }
   return success();
 }
@@ -121,8 +128,10 @@ void FunctionLayouts::seedUpdates() {
     Value param = update.getParameterOperand().get();
     auto known = fixed.find(param);
     Layout layout = known != fixed.end() ? known->second : Layout::replicated(rankOf(param));
-    for (Value result : update->getResults())
-      fixed[result] = stateLayout(result.getType(), param.getType(), layout);
+    fixed[update->getResult(0)] = layout;
+    nn::StateOp state = nn::getState(cast<BlockArgument>(param));
+    for (Value moment : update->getResults().drop_front())
+      fixed[moment] = stateLayout(moment.getType(), state, layout);
   }
 }
 

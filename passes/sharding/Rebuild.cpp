@@ -33,11 +33,6 @@ void returnFrom(func::FuncOp fresh, OpBuilder &builder, Location loc, ValueRange
   fresh.setFunctionType(builder.getFunctionType(fresh.getArgumentTypes(), results.getTypes()));
 }
 
-Layout stateLayout(Type type, Type param, const Layout &layout) {
-  auto state = cast<RankedTensorType>(type), of = cast<RankedTensorType>(param);
-  return state.getShape() == of.getShape() ? layout : Layout::replicated(state.getRank());
-}
-
 void ElementReduction::add(const AxisList &axes, Value part) {
   auto it = llvm::find_if(classes, [&](auto &c) { return c.first == axes; });
   if (it == classes.end())

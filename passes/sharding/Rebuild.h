@@ -42,10 +42,6 @@ rebuildFunction(mlir::func::FuncOp function, mlir::func::FuncOp fresh, CopyUnsha
 void returnFrom(mlir::func::FuncOp fresh, mlir::OpBuilder &builder, mlir::Location loc,
                 mlir::ValueRange results);
 
-/// Returns the layout of optimizer state of `type` whose parameter has type `param` and layout
-/// `layout`: state of another shape is whole on every rank.
-Layout stateLayout(mlir::Type type, mlir::Type param, const Layout &layout);
-
 /// Gives every value of a function a layout, `dist.shardings` (Propagate.cpp). Fails after an
 /// error.
 mlir::LogicalResult propagate(mlir::func::FuncOp function, dist::MeshOp mesh);

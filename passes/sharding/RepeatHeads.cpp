@@ -134,7 +134,7 @@ static void keepWhole(const llvm::SetVector<nn::StateOp> &weights, const std::st
     MLIRContext *context = weight->getContext();
     weight->setAttr(dist::kTensorAttr,
                     dist::TensorSplitAttr::get(context, dist::TensorSplit::Whole));
-    weight->setAttr(dist::kPlanAttr, StringAttr::get(context, "whole on each rank: its " + why));
+    weight->setAttr(dist::kPlanAttr, StringAttr::get(context, kStaysWhole + "its " + why));
   }
 }
 

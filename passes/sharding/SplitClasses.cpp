@@ -99,6 +99,8 @@ private:
   int64_t undivided(const Rule &of, const TensorFactors &tensor, size_t dim) const;
   void describe(const Ending &ending, SplitEnd &end) const;
 
+  /// Parameters that are read split by a factor, and whose optimizer bars that.
+  llvm::MapVector<unsigned, const TensorCandidate *> barred;
   /// The ends of values, and those of slices, which come last.
   std::vector<Ending> endings, slices;
 };
@@ -134,8 +136,7 @@ int64_t ClassFinder::leading(const Rule &of, const TensorFactors &tensor, size_t
 /// Returns the leading factor of a dimension of a value that has it as a result, or as a parameter.
 int64_t ClassFinder::leadingOf(Value value, size_t dim) const {
   if (auto place = places.find(value); place != places.end())
-    return sizesOf(candidates[place->second])[dim] % ranks == 0 ? firstDims[place->second] + dim
-                                                                : -1;
+    return candidates[place->second].divides(dim, ranks) ? firstDims[place->second] + dim : -1;
   auto result = dyn_cast<OpResult>(value);
   const Rule *maker = result ? ruleOf(result.getOwner()) : nullptr;
   return maker ? leading(*maker, maker->rule.results[result.getResultNumber()], dim) : -1;
@@ -150,7 +151,11 @@ void ClassFinder::join(const Rule &reader, unsigned operand) {
       joined.join(have, read);
     else if (have >= 0)
       endings.push_back({unsigned(have), &reader, operand, dim, false});
-    else if (Operation *maker = value.getDefiningOp(); read >= 0 && maker && ruleOf(maker))
+    else if (auto place = places.find(value); read >= 0 && place != places.end()) {
+      const TensorCandidate &candidate = candidates[place->second];
+      if (candidate.barred.test(dim) && !candidate.isVector())
+        barred.try_emplace(unsigned(read), &candidate);
+    } else if (Operation *maker = value.getDefiningOp(); read >= 0 && maker && ruleOf(maker))
       slices.push_back({unsigned(read), &reader, operand, dim, true});
   }
 }
@@ -206,11 +211,13 @@ std::vector<SplitClass> ClassFinder::find() {
   for (auto [number, candidate] : llvm::enumerate(candidates)) {
     if (candidate.fixed || candidate.isVector())
       continue;
-    for (auto [dim, elements] : llvm::enumerate(sizesOf(candidate)))
+    for (size_t dim = 0; dim < sizesOf(candidate).size(); ++dim)
       if (SplitClass &in = classes[joined[firstDims[number] + dim]];
-          elements % ranks == 0 && in.first && in.dimOf(number) < 0)
+          candidate.divides(dim, ranks) && in.first && in.dimOf(number) < 0)
         in.dims.push_back({number, int64_t(dim)});
   }
+  for (auto [factor, candidate] : barred)
+    classes[joined[factor]].end.text = candidate->whyBarred;
   llvm::append_range(endings, slices);
   for (const Ending &ending : endings)
     describe(ending, classes[joined[ending.factor]].end);

@@ -69,6 +69,8 @@ LogicalResult verifyStateUses(func::FuncOp function, dist::MeshOp mesh) {
       return function.emitError("argument ")
              << index << " refers to " << symbol << ", which is not a state";
     auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
+    if (sharding && !sharding.isContiguous() && state.getRole() != nn::Role::Moment)
+      return state.emitError("must be split into contiguous parts; got ") << sharding;
     RankedTensorType stored = state.getTensorType();
     if (sharding && sharding.getRank() == stored.getRank())
       stored = localType(stored, Layout::from(sharding), mesh);

@@ -83,9 +83,9 @@ void Search::splitEach() {
     if (candidate.fixed || candidate.isVector())
       continue;
     auto type = cast<RankedTensorType>(candidate.argument.getType());
-    for (auto [dim, elements] : llvm::enumerate(type.getShape()))
-      if (elements % ranks() == 0)
-        classes.push_back({{{number, int64_t(dim)}}, nullptr, {}});
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      if (candidate.divides(dim, ranks()))
+        classes.push_back({{{number, dim}}, nullptr, {}});
   }
 }
 
@@ -175,7 +175,8 @@ const TensorChoice &Search::evaluate(const Chosen &chosen) {
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
     if (!candidate.isVector() || candidate.fixed)
       continue;
-    choice.dims[i] = dimOfReads(candidate.argument);
+    int64_t dim = dimOfReads(candidate.argument);
+    choice.dims[i] = dim >= 0 && candidate.divides(dim, ranks()) ? dim : -1;
     follow |= choice.dims[i] >= 0;
   }
   propagation.splitsNorms = false;
@@ -255,6 +256,9 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
         if (auto update = dyn_cast<OptimizerUpdateOpInterface>(user)) {
           // A gradient has the layout of its parameter.
           auto place = places.find(update.getParameterOperand().get());
+          if (place != places.end() && candidates[place->second].isVector() &&
+              candidates[place->second].barred.any())
+            continue; // is gathered: a few bytes, which no other split avoids
           if (place != places.end())
             wanted = layoutFor(place->second, dims[place->second]);
         } else if (isa<GradientPartsOpInterface>(user)) {

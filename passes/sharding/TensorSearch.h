@@ -18,9 +18,17 @@ struct TensorCandidate {
   mlir::BlockArgument argument;
   /// The dimensions that its products keep; they sum over others.
   llvm::SmallBitVector kept;
+  /// The dimensions whose parts its optimizer cannot update, and why.
+  llvm::SmallBitVector barred;
+  std::string whyBarred;
   /// The dimension that the user asks for, -1: whole; nothing: it is searched.
   std::optional<int64_t> fixed;
 
+  /// Whether so many ranks can split a dimension.
+  bool divides(size_t dim, int64_t ranks) const {
+    auto type = mlir::cast<mlir::RankedTensorType>(argument.getType());
+    return type.getDimSize(dim) % ranks == 0 && !barred.test(dim);
+  }
   bool isVector() const {
     return mlir::cast<mlir::RankedTensorType>(argument.getType()).getRank() < 2;
   }

@@ -110,6 +110,7 @@ LogicalResult UnitUpdates::buildTogether(Group &group, ValueRange operands) {
     segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(), segment.getFactors(),
                         places.empty() ? segment.getOffset() : places[i]});
   }
+  bool isSplit = !group.attr.getAxes().empty();
   auto sum = [&](ValueRange parts) { return parameters.sum(parts); };
   auto gather = [&](Value slice) { return parameters.gather(slice); };
   auto divide = [&](ValueRange matrices, llvm::function_ref<Value(Value)> function) {
@@ -118,7 +119,7 @@ LogicalResult UnitUpdates::buildTogether(Group &group, ValueRange operands) {
   auto take = [&](ValueRange tensors) { return parameters.take(tensors); };
   updated[group].results =
       update.buildGroupUpdate(builder, {group.unit.getLoc(), operands, slicedOffset(group),
-                                        segments, sum, gather, divide, take});
+                                        segments, isSplit, sum, gather, divide, take});
   return success();
 }
 

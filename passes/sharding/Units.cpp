@@ -1,5 +1,6 @@
 //===- Units.cpp - How parameters are stored ------------------------------===//
 #include "passes/sharding/Units.h"
+#include "passes/sharding/SplitUpdates.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Target/Target.h"
@@ -193,8 +194,9 @@ public:
 };
 } // namespace
 
-/// Elements of a group that ends at `end`, of which slices begin at multiples of `block`. If it is
-/// `exchanged`, the same holds for a slice's pieces for the ranks of the other data axes.
+/// Returns the elements of a group whose last segment ends at `end`, padded so that the slice of
+/// each rank begins at a multiple of `block`. If slices are `exchanged`, each is divided once more
+/// over the ranks of the other data axes, at multiples of `block`, too.
 int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment, int64_t block,
                                   bool exchanged) const {
   bool aligned = units.policy.splits && target.alignsSlices();
@@ -258,12 +260,15 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group,
     nn::StateOp state = own.moments[number];
     if (block > 1)
       segments.end = place.getOffset() / block * words;
-    if (failed(segments.append(param, state, state.getTensorType(), own.factors)))
+    RankedTensorType type = state.getTensorType();
+    type = localType(type, stateLayout(type, param, group.layouts[i]), mesh);
+    if (failed(segments.append(param, state, type, own.factors)))
       return failure();
   }
   return dist::GroupAttr::get(module.getContext(),
                               builder.getStringAttr(group.name + "." + first.getSlot()->str()),
-                              element, element, element, /*trained=*/true, builder.getArrayAttr({}),
+                              element, element, element, /*trained=*/true,
+                              block > 1 ? flat.getAxes() : builder.getArrayAttr({}),
                               block > 1 ? flat.getCount() / block * words
                                         : paddedCount(segments.end, segments.alignment, 1),
                               builder.getArrayAttr(segments.list), first.getSlotAttr(),

@@ -91,20 +91,20 @@ Share writeShard(const ShaleProgram &program, int rank, const StateReader &state
   return share;
 }
 
-/// Returns the manifest entries of the files that rank 0 has just written in the full form.
-std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::string &folder,
-                                      const std::vector<WrittenFile> &files, int64_t chunkBytes) {
+/// Adds the manifest entries of files that rank 0 has just written in the full form: of optimizer
+/// state, whose tensors are named "role/name", or of parameters.
+void describeFull(const ShaleProgram &program, const std::string &folder, bool optimizer,
+                  const std::vector<WrittenFile> &files, int64_t chunkBytes,
+                  std::vector<StoredPiece> &stored) {
   std::set<std::string> parameters; // first names only: aliases are copies
   for (int p = 0; p < program.parameter_count; ++p)
     parameters.insert(program.parameters[p].name);
-  std::vector<StoredPiece> stored;
   std::vector<char> buffer(readBytes);
   for (const WrittenFile &file : files) {
     const std::string &name = file.name;
     if (file.headerBytes == 0) // an index
       continue;
     SafetensorsReader reader(folder + "/" + name);
-    bool optimizer = name.compare(0, 9, "optimizer") == 0;
     for (const auto &[key, tensor] : reader.tensors()) {
       StoredPiece entry;
       size_t slash = optimizer ? key.find('/') : std::string::npos;
@@ -123,7 +123,6 @@ std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::st
       stored.push_back(entry);
     }
   }
-  return stored;
 }
 
 /// Runs `body`, then agrees with all ranks on whether it succeeded on each.
@@ -179,7 +178,7 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
   StorageWait storage(format("the save of step %lld", (long long)position.step));
   std::string temporary = unfinishedFolder(out, position.step);
   std::string trouble;
-  std::vector<WrittenFile> full;
+  std::vector<WrittenFile> weights, optimizer; // in the full form
   Share share;
   share.chunkBytes = chunkBytes;
   together(peers, trouble, [&] {
@@ -194,10 +193,9 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
       options.folder = temporary;
       options.fileBytes = fileBytes;
       options.whole = true;
-      full = exportTensors(program, rank, state, peers, options);
+      weights = exportTensors(program, rank, state, peers, options);
       options.optimizer = true;
-      for (const WrittenFile &file : exportTensors(program, rank, state, peers, options))
-        full.push_back(file);
+      optimizer = exportTensors(program, rank, state, peers, options);
     } catch (const Error &error) {
       if (error.code != SHALE_EXIT_IO)
         throw;
@@ -205,8 +203,10 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
     }
     if (form == "full")
       together(peers, trouble, [&] {
-        if (rank == 0)
-          share.pieces = describeFull(program, temporary, full, chunkBytes);
+        if (rank != 0)
+          return;
+        describeFull(program, temporary, false, weights, chunkBytes, share.pieces);
+        describeFull(program, temporary, true, optimizer, chunkBytes, share.pieces);
       });
   }
   if (form != "full")
@@ -214,7 +214,8 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
       share = writeShard(program, rank, state, temporary, piecesOf(program, /*spread=*/true),
                          chunkBytes);
     });
-  share.files.insert(share.files.end(), full.begin(), full.end());
+  for (const std::vector<WrittenFile> &files : {weights, optimizer})
+    share.files.insert(share.files.end(), files.begin(), files.end());
   if (trouble.empty())
     writeManifest(program, rank, peers, temporary, position, share, trouble);
   together(peers, trouble, [&] {

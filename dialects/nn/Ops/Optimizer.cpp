@@ -1,5 +1,6 @@
 //===- Optimizer.cpp - Parameter updates ----------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Rounding.h"
 
@@ -90,6 +91,11 @@ LogicalResult AdafactorOp::verify() {
   auto moment = cast<RankedTensorType>(getMoment().getType());
   if (tensorBytes(param) < 0)
     return emitOpError() << "cannot update " << param << ": it is too large";
+  // Of a part that tensor axes leave of the parameter, the moment is that of the whole.
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  bool isPart = module && module->hasAttr(dist::kPartitionedAttr);
+  if (isPart && moment.getRank() == 1)
+    return success();
   if (param.getRank() < 2 && moment.getShape() != param.getShape()) // adafactor_c2
     return emitOpError() << "the moment must have the shape of " << param << "; got " << moment;
   if (param.getRank() >= 2 && moment.getShape() != ArrayRef(Factors::of(param.getShape()).size()))

@@ -9,6 +9,9 @@ namespace shale::nn {
 /// (Optimizer.td).
 template <typename Op>
 class NeedsMeansOnly : public mlir::OpTrait::TraitBase<Op, NeedsMeansOnly> {};
+/// Trait of updates that compute a block of elements from this block and its state (Optimizer.td).
+template <typename Op>
+class NeedsBlocksOnly : public mlir::OpTrait::TraitBase<Op, NeedsBlocksOnly> {};
 
 /// Fail after an error if an update violates the constraints of its class (Optimizer.td).
 llvm::LogicalResult verifyRanges(mlir::Operation *op);

@@ -262,10 +262,14 @@ def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
   let example = "%p1, %v1 = nn.momentum %p, %g, %v enable %e scale %s lr %lr momentum %mu gradient_weight %b nesterov %n weight_decay %wd weight %w : tensor<8xf32>, tensor<f32>";
 }
 
+// Updates a block of elements that follow one another (Optimizer::stateBlock) from this block and its state alone. Tensor axes may
+// then split the parameter between blocks.
+def NN_NeedsBlocksOnly : NativeOpTrait<"NeedsBlocksOnly"> { let cppNamespace = "::shale::nn"; }
+
 def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
     ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"], 40, NN_UpdatesRanges,
     [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "hasElementwiseState"]>,
-     DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>], StaticShapeTensorOf<[I32]>> {
+     DeclareOpInterfaceMethods<GroupUpdateInterface>, NN_NeedsBlocksOnly, AllShapesMatch<["param", "grad"]>], StaticShapeTensorOf<[I32]>> {
   let summary = "AdamW update of a parameter or a flat group whose moments have 8 bits per element";
   let text = [{
     The update of `nn.adamw`, computed in f32 from moments that are stored in blocks, as by bitsandbytes and torchao (Dettmers and others,
@@ -293,7 +297,7 @@ def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
 def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
     ["lr", "beta2_decay", "epsilon1", "epsilon2", "clip", "weight_decay", "weight", "limit"], 14, NN_UpdatesOneParameter,
     [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "hasElementwiseState"]>,
-     DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>]> {
+     DeclareOpInterfaceMethods<GroupUpdateInterface, ["gathersParameters"]>, AllShapesMatch<["param", "grad"]>]> {
   let summary = "Adafactor update of a parameter";
   let text = [{
     PyTorch's torch.optim.Adafactor (Shazeer and Stern, arXiv 1804.04235), with g = grad * scale.
@@ -319,14 +323,16 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
     where `weight` is t^-beta2_decay and `limit` 1 / sqrt(t) for the step number t from 1. `enable` is as in `nn.adamw`.
   }];
   let life = [{made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
-    `nn.segment_broadcast` and sums over ranks}];
+    `nn.segment_broadcast` and sums over ranks; parameters that tensor axes split are gathered}];
   let constraints = [{
     - (C2) the moment has the parameter's shape if that has less than two dimensions; else it has one dimension,
-      and one element per row and per column.}];
+      and one element per row and per column. In a partitioned module, where the parameter may be a part, the moment is
+      that of the whole parameter.}];
   let example = "%p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %lr beta2_decay %b epsilon1 %e1 epsilon2 %e2 clip %d weight_decay %wd weight %w limit %l : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>";
   let hasVerifier = 1;
   let extraClassDefinition = definition # [{
     bool $cppClass::hasElementwiseState() { return false; }
+    bool $cppClass::gathersParameters() { return true; }
   }];
 }
 

@@ -37,9 +37,9 @@ const Optimizer &AdafactorOp::getOptimizer() {
   return optimizer;
 }
 
-SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
-  GroupComposer b(builder, *this, group);
-  Adaptor in(group.operands, *this);
+/// Returns the parameters after the update, in f32, and their moments.
+static std::pair<Value, Value> update(AdafactorOp op, GroupComposer &b, const GroupUpdate &group) {
+  AdafactorOp::Adaptor in(group.operands, op);
   Type f32 = Composer::elementOf(in.getScale());
   Value param = b.cast(in.getParam(), f32), moment = b.cast(in.getMoment(), f32);
   auto all = [&](Value value) { return b.scalar(value, param); };
@@ -62,16 +62,65 @@ SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const Group
   auto like = [&](Value scalar) { return b.scalar(scalar, directions); };
   Value size = b.max(like(in.getEpsilon2()), b.sqrt(sums[1]));
   Value clip = b.max(b.splat(directions, 1), b.div(b.sqrt(directions), like(in.getClip())));
-  Value limited = b.min(b.scaled(getLrMutable(), directions), like(in.getLimit()));
+  Value limited = b.min(b.scaled(op.getLrMutable(), directions), like(in.getLimit()));
   Value rates = b.div(b.mul(size, limited), clip);
-  Value decay = b.mul(b.scaled(getLrMutable(), param), b.scaled(getWeightDecayMutable(), param));
+  Value decay =
+      b.mul(b.scaled(op.getLrMutable(), param), b.scaled(op.getWeightDecayMutable(), param));
   Value made = b.sub(b.mul(param, b.sub(b.splat(param, 1), decay)),
                      b.mul(b.spread(rates, param), direction()));
+  return {made, next};
+}
+
+/// The same for parameters that tensor axes split: every rank updates the whole parameters, and
+/// keeps what it has of them. Their moments are whole on each rank.
+static std::pair<Value, Value> updateGathered(AdafactorOp op, OpBuilder &builder,
+                                              const GroupUpdate &group) {
+  Composer b(builder, op);
+  SmallVector<Value> operands(group.operands), params;
+  SmallVector<GroupUpdate::Segment> segments;
+  for (OpOperand *operand : {&op.getParamMutable(), &op.getGradMutable()}) {
+    Value &value = operands[operand->getOperandNumber()];
+    params = group.gatherParameters(value);
+    SmallVector<Value> flat;
+    int64_t count = 0;
+    for (Value whole : params) {
+      flat.push_back(b.reshape(whole, {Composer::type(whole).getNumElements()}));
+      count += Composer::type(whole).getNumElements();
+    }
+    value = b.concat(flat, {count}, 0);
+  }
+  int64_t count = 0;
+  for (auto [param, segment] : llvm::zip_equal(params, group.segments)) {
+    RankedTensorType type = Composer::type(param);
+    segments.push_back({count, type.getShape(), segment.factors, segment.stateOffset});
+    count += type.getNumElements();
+  }
+  auto same = [](ValueRange parts) { return SmallVector<Value>(parts); };
+  GroupUpdate all = group;
+  all.operands = operands;
+  all.offset = Value();
+  all.segments = segments;
+  all.sumOverSlices = same;
+  GroupComposer composer(builder, op, all);
+  auto [made, next] = update(op, composer, all);
+  for (auto [param, segment] : llvm::zip_equal(params, segments)) {
+    int64_t elements = Composer::type(param).getNumElements();
+    param = b.reshape(b.slice(made, 0, segment.offset, segment.offset + elements), segment.shape);
+  }
+  return {group.takeSlice(params), next};
+}
+
+SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
+  GroupComposer b(builder, *this, group);
+  Adaptor in(group.operands, *this);
+  auto [made, next] =
+      group.isSplit ? updateGathered(*this, builder, group) : update(*this, b, group);
   // Padding, and all elements if the update is disabled, keep their bits.
-  Value isUpdated = b.both(b.inside(param), b.scalar(in.getEnable(), param));
-  if (getRounding().empty())
+  if (getRounding().empty()) {
+    Value isUpdated = b.both(b.inside(made), b.scalar(in.getEnable(), made));
     made = b.select(isUpdated, b.cast(made, Composer::elementOf(in.getParam())), in.getParam());
-  else
+  } else {
     made = b.assign(in.getParam(), made, in.getEnable(), in.getScale());
+  }
   return {made, b.cast(next, Composer::elementOf(in.getMoment()))};
 }

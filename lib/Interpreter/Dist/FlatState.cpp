@@ -1,6 +1,8 @@
 //===- FlatState.cpp - Packs parameters to flat groups of virtual ranks ---===//
 #include "lib/Interpreter/Dist/FlatState.h"
 #include "dialects/nn/Ops/State.h"
+#include "dialects/nn/Optimizers.h"
+#include "dialects/nn/StateSharding.h"
 #include "lib/Interpreter/Dist/SplitState.h"
 #include "mlir/IR/SymbolTable.h"
 #include <algorithm>
@@ -81,8 +83,23 @@ std::string FlatState::suffix() const {
 }
 
 /// Returns the shape of a segment's logical value.
-ArrayRef<int64_t> FlatState::shapeOf(dist::SegmentAttr segment, nn::StateOp param) const {
-  return group.getSlot() ? segment.getShape().asArrayRef() : param.getTensorType().getShape();
+SmallVector<int64_t> FlatState::shapeOf(dist::SegmentAttr segment, nn::StateOp param) const {
+  if (!group.getSlot())
+    return SmallVector<int64_t>(param.getTensorType().getShape());
+  SmallVector<int64_t> shape(segment.getShape().asArrayRef());
+  if (const nn::Optimizer *main = nn::getOptimizer(param->getParentOfType<ModuleOp>()))
+    if (const nn::Optimizer &own = nn::getOptimizer(param, *main); own.stateShape)
+      shape = own.stateShape(param.getTensorType().getShape());
+  return shape;
+}
+
+/// Returns how tensor axes split a segment's logical value; null if it is whole.
+dist::ShardingAttr FlatState::layoutOf(dist::SegmentAttr segment, nn::StateOp param) const {
+  auto layout = param->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
+  if (!layout || !group.getSlot())
+    return layout;
+  auto type = RankedTensorType::get(shapeOf(segment, param), state.getTensorType().getElementType());
+  return nn::getStateSharding(param, type, layout);
 }
 
 /// Returns what a segment's value is of that of a larger parameter, or of its moments.
@@ -93,11 +110,6 @@ std::optional<ValuePart> FlatState::partOf(nn::StateOp param) const {
   if (part)
     part->whole += suffix();
   return part;
-}
-
-/// Returns the sharding of a parameter at use; null if it is whole.
-static dist::ShardingAttr layoutOf(nn::StateOp parameter) {
-  return parameter->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
 }
 
 FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inputs) const {
@@ -123,7 +135,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inp
     spec.name = nameOf(segment);
     // A copy is the rounded value of the stored parameter.
     spec.element = isCopy ? *elementOf(group.getType()) : element;
-    auto shape = shapeOf(segment, param);
+    SmallVector<int64_t> shape = shapeOf(segment, param);
     spec.shape.assign(shape.begin(), shape.end());
     if (!state.getOf())
       spec.describe(param);
@@ -134,15 +146,18 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inp
       return failure();
     if (isCopy && inputs.roundsCopies)
       *whole = whole->rounded(element);
-    if (whole->shape() != shape)
+    if (whole->shape() != ArrayRef(shape))
       return state.emitError("the value of '") << spec.name << "' is " << whole->shapeString();
+    dist::ShardingAttr layout = layoutOf(segment, param);
+    if (layout && failed(layout.verifyFits(state, RankedTensorType::get(shape, state.getTensorType().getElementType()))))
+      return failure();
     for (int64_t rank = 0; rank < ranks; ++rank) {
       // Of a sum over ranks, one rank gets the value, the others get zero.
       if (llvm::any_of(partial, [&](const std::string &axis) {
             return mesh.getCoordinate(rank, axis) != 0;
           }))
         continue;
-      Tensor part = interp::partOf(*whole, layoutOf(param), mesh, rank);
+      Tensor part = interp::partOf(*whole, layout, mesh, rank);
       std::copy(part.cells(), part.cells() + part.size(),
                 flats[rank].mutableCells() + segment.getOffset());
     }
@@ -204,7 +219,7 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results)
       return from < length ? std::max<int64_t>(from, -1) : -1;
     };
     FailureOr<Tensor> joined = joinParts(state, nameOf(segment), shapeOf(segment, param),
-                                         layoutOf(param), mesh, perRank, index);
+                                         layoutOf(segment, param), mesh, perRank, index);
     if (failed(joined))
       return failure();
     Tensor whole = std::move(*joined);

@@ -43,7 +43,8 @@ private:
   std::string nameOf(dist::SegmentAttr segment) const;
   std::string suffix() const;
   std::optional<ValuePart> partOf(nn::StateOp param) const;
-  llvm::ArrayRef<int64_t> shapeOf(dist::SegmentAttr segment, nn::StateOp param) const;
+  llvm::SmallVector<int64_t> shapeOf(dist::SegmentAttr segment, nn::StateOp param) const;
+  dist::ShardingAttr layoutOf(dist::SegmentAttr segment, nn::StateOp param) const;
   std::vector<Tensor> summed(llvm::ArrayRef<Tensor> perRank) const;
 
   mutable nn::StateOp state;

@@ -9,9 +9,15 @@ namespace shale::interp {
 
 Tensor partOf(Tensor whole, dist::ShardingAttr layout, dist::MeshOp mesh, int64_t rank) {
   for (int64_t dim = 0; layout && dim < layout.getRank(); ++dim)
-    for (StringRef axis : layout.getAxes(dim)) {
-      int64_t length = whole.dim(dim) / mesh.getSize(axis);
-      whole = whole.slice(dim, mesh.getCoordinate(rank, axis) * length, length);
+    for (auto [axis, blocks] : llvm::zip_equal(layout.getAxes(dim), layout.getBlocks(dim))) {
+      SmallVector<int64_t> shape(whole.shape()), inBlocks(shape);
+      int64_t length = shape[dim] / blocks / mesh.getSize(axis);
+      inBlocks[dim] = blocks;
+      inBlocks.insert(inBlocks.begin() + dim + 1, shape[dim] / blocks);
+      shape[dim] = blocks * length;
+      whole = whole.reshaped(inBlocks)
+                  .slice(dim + 1, mesh.getCoordinate(rank, axis) * length, length)
+                  .reshaped(shape);
     }
   return whole;
 }
@@ -64,6 +70,8 @@ FailureOr<std::vector<Tensor>> SplitState::pack(ValueSpec spec, int64_t ranks,
   if (mesh.getRankCount() != ranks)
     return mesh.emitError("has ") << mesh.getRankCount() << " ranks, the interpreter runs "
                                   << ranks;
+  if (failed(dist::ShardingAttr(layout).verifyFits(state, state.getTensorType())))
+    return failure();
   if (whole->shape() != shape || whole->element() != spec.element)
     return state.emitError("the value of '") << spec.name << "' is " << whole->shapeString();
   std::vector<Tensor> parts;

@@ -196,13 +196,6 @@ func.func @blocks(%a: tensor<4x8xf32>) {
 
 // -----
 
-// expected-error@+1 {{'dist.sharding' must split an argument into contiguous parts}}
-func.func @argument(%a: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"a" in 2}, {}]>}) {
-  return
-}
-
-// -----
-
 // expected-error@+1 {{axis 'a+b' has a '+' in its name}}
 dist.mesh @mesh_c4_name <[tensor "a+b"=2]>
 

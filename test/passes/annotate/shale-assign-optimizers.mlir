@@ -23,7 +23,7 @@
 // CHOSEN: @h.0.up.w {{.*}}nn.optimizer = "adamw"
 // CHOSEN: @h.0.down.w role = param type = tensor<8x12xf32>{{$}}
 // CHOSEN: @head.w role = param type = tensor<16x8xf32> {names = ["tied.hidden"]}{{$}}
-// WITHOUT-NOT: nn.optimizer
+// WITHOUT-NOT: role = param {{.*}}nn.optimizer
 // NONE: optimizer-for: 'haed' matches no parameter; similar names: 'head.w'
 // BAD: optimizer-for: '(' is not a regular expression: parentheses not balanced
 // TWICE: optimizer-for: 'h\.0' matches parameter 'h.0.up.w', to which another entry gives muon

@@ -90,8 +90,8 @@ with tempfile.TemporaryDirectory() as folder:
     def step(name, *padding):
         recover = ["--shale-stage-recover"] if "recover" in flags else []
         run("shale-opt", f"{folder}/forward.mlir", *recover, f"--shale-annotate-mesh=mesh={mesh} shard={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
-            f"--shale-annotate-units=unit={settings.get('units', 'block')}", f"--shale-scale-updates=factor=lr_scale values={settings.get('scales', '')}", *padding,
-            f"--shale-assign-optimizers=optimizer={settings.get('optimizer', 'adamw')}",
+            f"--shale-annotate-units=unit={settings.get('units', 'block')}", f"--shale-scale-updates=factor=lr_scale values={settings.get('scales', '')}",
+            f"--shale-assign-optimizers=optimizer={settings.get('optimizer', 'adamw')}", *padding,
             f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/{name}.mlir")
 
     step("before")

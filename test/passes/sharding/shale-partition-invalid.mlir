@@ -37,18 +37,19 @@ module attributes {dist.partitioned} {
 
 // -----
 
-// Means over rows and columns need the whole parameter.
-module {
+// A part may not end inside of a block of elements that have one scale.
+module attributes {nn.optimizer = "adamw8bit"} {
   dist.mesh @mesh <[tensor "tp"=2]>
-  nn.state @w role = param type = tensor<4x8xf32>
-  nn.state @w.variance role = moment("variance") type = tensor<12xf32> {of = @w}
-  func.func @step(%w: tensor<4x8xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"tp"}, {}]>}, %v: tensor<12xf32> {nn.state = @w.variance},
-                  %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
-      -> (tensor<4x8xf32> {nn.state = @w}, tensor<12xf32> {nn.state = @w.variance}) {
+  nn.state @w role = param type = tensor<4x256xf32>
+  nn.state @w.1 role = moment("moment1_8bit") type = tensor<260xi32> {of = @w}
+  nn.state @w.2 role = moment("moment2_8bit") type = tensor<260xi32> {of = @w}
+  func.func @step(%w: tensor<4x256xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{}, {"tp"}]>}, %m: tensor<260xi32> {nn.state = @w.1},
+                  %v: tensor<260xi32> {nn.state = @w.2}, %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+      -> (tensor<4x256xf32> {nn.state = @w}, tensor<260xi32> {nn.state = @w.1}, tensor<260xi32> {nn.state = @w.2}) {
     %e = nn.constant dense<true> : tensor<i1>
-    // expected-error@+1 {{is not elementwise, and 'w' of 'tensor<4x8xf32>' is split over the 2 ranks of axis 'tp': keep it whole with --tensor 'w=whole', or use --optimizer adamw, lamb or muon}}
-    %p, %m = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
-    return %p, %m : tensor<4x8xf32>, tensor<12xf32>
+    // expected-error@+1 {{cannot update parts of 'w' of 'tensor<4x256xf32>': adamw8bit has one scale per 256 elements, and parts would be cut after 128; keep it whole with --tensor 'w=whole'}}
+    %p, %m1, %v1 = nn.adamw8bit %w, %w, %m, %v enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s : tensor<4x256xf32> state tensor<260xi32>, tensor<f32>
+    return %p, %m1, %v1 : tensor<4x256xf32>, tensor<260xi32>, tensor<260xi32>
   }
 }
 
@@ -64,7 +65,7 @@ module {
                   %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
       -> (tensor<4x8xf32> {nn.state = @"w/0"}, tensor<12xf32> {nn.state = @v}) {
     %e = nn.constant dense<true> : tensor<i1>
-    // expected-error@+1 {{is not elementwise, and 'w/0' is a part of 'w', made for a tensor axis: keep it whole with --tensor 'w=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes}}
+    // expected-error@+1 {{cannot update parts of 'w' of 'tensor<4x8xf32>': its state is that of the whole parameter; keep it whole with --tensor 'w=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes}}
     %p, %n = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
     return %p, %n : tensor<4x8xf32>, tensor<12xf32>
   }

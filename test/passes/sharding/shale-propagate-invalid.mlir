@@ -33,3 +33,15 @@ module {
   // expected-error@+1 {{must have one block to be partitioned}}
   func.func private @outside(tensor<4xf32>)
 }
+
+// -----
+
+// Data files and checkpoints have contiguous parts; blocks are for values, and for state in blocks.
+module {
+  dist.mesh @mesh <[tensor "tp"=2]>
+  nn.state @w role = param type = tensor<4x8xf32>
+  // expected-error@+1 {{argument 0 must be split into contiguous parts; got #dist.sharding<[{"tp" in 2}, {}]>}}
+  func.func @step(%w: tensor<4x8xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"tp" in 2}, {}]>}) {
+    return
+  }
+}
