@@ -5,7 +5,7 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
-#include "lib/Interpreter/Interpreter.h"
+#include "lib/Folding/Fold.h"
 #include "passes/import/Matchers.h"
 #include <cmath>
 #include <numeric>
@@ -20,7 +20,6 @@ static constexpr int64_t kMostNumber = int64_t(1) << 53;
 static constexpr int kMostDepth = 64;
 /// Maximum bytes of all tables, which stay in memory.
 static constexpr int64_t kMostBytes = int64_t(256) << 20;
-static constexpr int64_t kInterpreterBytes = int64_t(1) << 30;
 
 namespace {
 struct Bounds {
@@ -262,11 +261,7 @@ DenseElementsAttr PositionForms::evaluate(Operation *op, ArrayRef<DenseElementsA
   Operation *resized = Operation::create(state);
   block.push_back(resized);
   bytes += nn::tensorBytes(type);
-  SmallVector<ElementsAttr> inputs(operands.begin(), operands.end());
-  auto values = interp::interpretConstant(resized, inputs, kInterpreterBytes);
-  if (succeeded(values) && values->size() == 1)
-    known = values->front();
-  return known;
+  return known = folding::fold(resized, operands);
 }
 
 std::optional<PositionForm> PositionForms::elementwise(Operation *op, ArrayRef<Known> operands) {

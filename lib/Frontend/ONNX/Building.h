@@ -2,9 +2,9 @@
 #ifndef SHALE_FRONTEND_ONNX_BUILDING_H
 #define SHALE_FRONTEND_ONNX_BUILDING_H
 
+#include "lib/Folding/ConstantFolder.h"
 #include "lib/Frontend/ONNX/Inputs/Inputs.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
-#include "lib/Interpreter/ConstantFolder.h"
 
 namespace shale::onnx {
 

@@ -8,10 +8,10 @@
 // Values that would be too large stay ops, which the program computes.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Interpreter/ConstantFolder.h"
+#include "lib/Folding/ConstantFolder.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "lib/Interpreter/Interpreter.h"
+#include "lib/Folding/Fold.h"
 
 using namespace mlir;
 using namespace shale;
@@ -29,8 +29,6 @@ static constexpr int64_t kPairBytes = int64_t(256) << 10;
 static constexpr int64_t kSmallBytes = int64_t(16) << 10;
 /// Values of at most this many bytes are always computed: shapes may need them.
 static constexpr int64_t kShapeBytes = 1024;
-/// Maximum bytes of operands and results of one op in the interpreter.
-static constexpr int64_t kInterpreterBytes = int64_t(1) << 40;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -44,13 +42,6 @@ static bool isKnown(Value value) {
     return true;
   auto broadcast = dyn_cast<nn::BroadcastOp>(op);
   return broadcast && isKnown(broadcast.getInput());
-}
-
-/// Returns the only result of an op on constants; null if the interpreter cannot compute it.
-static DenseElementsAttr interpret(Operation *op, ArrayRef<DenseElementsAttr> operands) {
-  SmallVector<ElementsAttr> inputs(operands.begin(), operands.end());
-  auto results = interp::interpretConstant(op, inputs, kInterpreterBytes);
-  return mlir::failed(results) || results->size() != 1 ? DenseElementsAttr() : results->front();
 }
 
 DenseElementsAttr ConstantFolder::constantOf(Value value) {
@@ -71,14 +62,14 @@ DenseElementsAttr ConstantFolder::constantOf(Value value) {
   return computed[op] = attr;
 }
 
-/// Returns the result of an op on its whole operands; null if they are not known, or if the
-/// interpreter cannot compute it.
+/// Returns the result of an op on its whole operands; null if they are not known, or if the op is
+/// not folded.
 DenseElementsAttr ConstantFolder::computeWhole(Operation *op) {
   SmallVector<DenseElementsAttr> operands;
   for (Value operand : op->getOperands())
     if (!operands.emplace_back(constantOf(operand)))
       return {};
-  return interpret(op, operands);
+  return folding::fold(op, operands);
 }
 
 /// Returns a known value with size 1 along dimensions in which it is known not to
@@ -98,8 +89,8 @@ DenseElementsAttr ConstantFolder::compactOf(Value value) {
     Block block;
     OpBuilder inside(value.getContext());
     inside.setInsertionPointToEnd(&block);
-    return interpret(nn::IotaOp::create(inside, iota.getLoc(), type.clone(line), iota.getDim()),
-                     {});
+    return folding::fold(nn::IotaOp::create(inside, iota.getLoc(), type.clone(line), iota.getDim()),
+                         ArrayRef<folding::TypedBuffer>());
   }
   auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
   if (!broadcast)
@@ -114,21 +105,29 @@ DenseElementsAttr ConstantFolder::compactOf(Value value) {
 }
 
 /// Returns the result of an op with factors of its rule reduced to size 1, as if each was split by
-/// an axis of its size: `local` has the result's type and these axes. Results are cached, since
-/// each layer of a model computes the same mask.
+/// an axis of its size: `local` has the result's type and these axes. Operands repeat along
+/// dimensions of size 1 to their `types`. Results are cached, since each layer of a model computes
+/// the same mask.
 DenseElementsAttr ConstantFolder::compute(Operation *op, LocalForm local,
-                                          ArrayRef<DenseElementsAttr> operands) {
+                                          ArrayRef<DenseElementsAttr> operands,
+                                          ArrayRef<RankedTensorType> types) {
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),
                                 op->getPropertiesAsAttribute().getAsOpaquePointer(),
                                 local.types.front().getAsOpaquePointer()};
-  for (DenseElementsAttr operand : operands)
-    key.push_back(operand.getAsOpaquePointer());
+  for (auto [operand, type] : llvm::zip_equal(operands, types))
+    key.insert(key.end(), {operand.getAsOpaquePointer(), type.getAsOpaquePointer()});
   DenseElementsAttr &known = answers[key];
   if (known)
     return known;
   Block block;
-  for (DenseElementsAttr operand : operands)
-    local.operands.push_back(block.addArgument(operand.getType(), op->getLoc()));
+  SmallVector<folding::TypedBuffer> buffers;
+  for (auto [operand, type] : llvm::zip_equal(operands, types)) {
+    local.operands.push_back(block.addArgument(type, op->getLoc()));
+    std::optional<folding::TypedBuffer> buffer = folding::TypedBuffer::of(operand);
+    if (!buffer)
+      return {};
+    buffers.push_back(buffer->repeated(type.getShape()));
+  }
   OpBuilder inside(op->getContext());
   inside.setInsertionPointToEnd(&block);
   if (auto partitionable = dyn_cast<PartitionableOpInterface>(op)) {
@@ -140,23 +139,7 @@ DenseElementsAttr ConstantFolder::compute(Operation *op, LocalForm local,
   }
   if (!llvm::hasSingleElement(block) || block.front().getNumOperands() != operands.size())
     return {};
-  return known = interpret(&block.front(), operands);
-}
-
-/// Repeats a constant of rank equal to that of `shape` along dimensions of size 1.
-static DenseElementsAttr expand(DenseElementsAttr attr, ArrayRef<int64_t> shape, Location loc) {
-  auto wide = RankedTensorType::get(shape, attr.getElementType());
-  if (attr.getType() == wide)
-    return attr;
-  if (attr.isSplat())
-    return attr.resizeSplat(wide);
-  Block block;
-  Value argument = block.addArgument(attr.getType(), loc);
-  OpBuilder inside(loc.getContext());
-  inside.setInsertionPointToEnd(&block);
-  auto all = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
-  auto broadcast = nn::BroadcastOp::create(inside, loc, wide, argument, all);
-  return interpret(broadcast, attr);
+  return known = folding::fold(&block.front(), buffers);
 }
 
 /// Returns for each factor whether it can be reduced to size 1: it is parallel, no operand changes
@@ -225,17 +208,15 @@ DenseElementsAttr ConstantFolder::computeCompact(Operation *op, bool &tooLarge) 
   local.types.push_back(result);
   int64_t bytes = nn::tensorBytes(result);
   tooLarge = bytes > limit || (bytes > kPairBytes && result.getNumElements() / kPairFactor >= most);
+  SmallVector<RankedTensorType> types;
   for (auto [value, attr, dims] : llvm::zip_equal(op->getOperands(), operands, rule.operands)) {
     SmallVector<int64_t> shape = reducedShape(typeOf(value), dims, reducible);
-    tooLarge |= nn::tensorBytes(RankedTensorType::get(shape, attr.getElementType())) >
-                limit * kOperandFactor;
+    types.push_back(RankedTensorType::get(shape, attr.getElementType()));
+    tooLarge |= nn::tensorBytes(types.back()) > limit * kOperandFactor;
     if (tooLarge)
       return {};
-    attr = expand(attr, shape, op->getLoc());
-    if (!attr)
-      return {};
   }
-  return compute(op, local, operands);
+  return compute(op, local, operands, types);
 }
 
 /// Replaces `op` by a constant, followed by a broadcast if that is smaller.

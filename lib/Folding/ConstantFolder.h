@@ -1,6 +1,6 @@
 //===- ConstantFolder.h - Computes ops on constants -----------------------===//
-#ifndef SHALE_INTERPRETER_CONSTANTFOLDER_H
-#define SHALE_INTERPRETER_CONSTANTFOLDER_H
+#ifndef SHALE_FOLDING_CONSTANTFOLDER_H
+#define SHALE_FOLDING_CONSTANTFOLDER_H
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -32,7 +32,8 @@ private:
   mlir::DenseElementsAttr compactOf(mlir::Value value);
   mlir::DenseElementsAttr computeCompact(mlir::Operation *op, bool &tooLarge);
   mlir::DenseElementsAttr compute(mlir::Operation *op, LocalForm local,
-                                  llvm::ArrayRef<mlir::DenseElementsAttr> operands);
+                                  llvm::ArrayRef<mlir::DenseElementsAttr> operands,
+                                  llvm::ArrayRef<mlir::RankedTensorType> types);
   mlir::DenseElementsAttr computeWhole(mlir::Operation *op);
   mlir::Value replace(mlir::Operation *op, mlir::DenseElementsAttr attr);
 
@@ -40,7 +41,7 @@ private:
   const int64_t limit;
   int64_t foldedBytes = 0;
   llvm::DenseMap<mlir::Operation *, mlir::DenseElementsAttr> computed;
-  /// Cached results by op, properties, result type and operands.
+  /// Cached results by op, properties, result type, and operands with their types.
   std::map<std::vector<const void *>, mlir::DenseElementsAttr> answers;
   /// Folded constants that `foldedBytes` includes already.
   std::set<const void *> counted;
@@ -48,4 +49,4 @@ private:
 
 } // namespace shale
 
-#endif // SHALE_INTERPRETER_CONSTANTFOLDER_H
+#endif // SHALE_FOLDING_CONSTANTFOLDER_H
