@@ -2,7 +2,7 @@
 #include "passes/program/ParameterTables.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/State.h"
-#include "lib/Interpreter/Tensor.h"
+#include "lib/Folding/TypedBuffer.h"
 #include "passes/program/FileFacts.h"
 #include "passes/program/Program.h"
 #include "llvm/Support/FileSystem.h"
@@ -76,9 +76,10 @@ static FailureOr<Row<ShaleInit>> initOf(nn::StateOp state, ProgramData &data, St
     return row;
   }
   if (dense) {
-    interp::Tensor value = interp::Tensor::fromAttr(dense);
-    std::string bytes(value.byteSize(), 0);
-    value.toBytes(bytes.data());
+    std::optional<folding::TypedBuffer> value = folding::TypedBuffer::of(dense);
+    if (!value || !(value = value->rowMajor()))
+      return state.emitOpError("cannot store its initial values"), failure();
+    std::string bytes(value->data(), value->size() * folding::widthOf(value->kind()));
     row.kind = SHALE_INIT_DATA;
     row.file = data.text(bytes);
     row.length = int64_t(bytes.size());

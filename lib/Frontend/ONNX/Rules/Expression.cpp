@@ -1,8 +1,8 @@
 //===- Expression.cpp - Functions of parameters that were folded ----------===//
 #include "lib/Frontend/ONNX/Rules/Expression.h"
+#include "lib/Folding/Numbers.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
-#include "lib/Interpreter/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -10,12 +10,20 @@ using namespace shale;
 using namespace shale::onnx;
 
 Numbers Numbers::of(DenseElementsAttr data) {
-  interp::Tensor tensor = interp::Tensor::fromAttr(data);
   Numbers numbers;
-  numbers.shape.assign(tensor.shape().begin(), tensor.shape().end());
-  numbers.values.reserve(tensor.size());
-  for (int64_t i = 0; i < tensor.size(); ++i)
-    numbers.values.push_back(tensor.number(i));
+  std::optional<folding::TypedBuffer> wide = folding::TypedBuffer::of(data);
+  bool isFloat = wide && folding::isFloat(wide->kind());
+  if (wide)
+    wide =
+        folding::converted(*wide, isFloat ? folding::ElementKind::F64 : folding::ElementKind::I64);
+  if (!wide)
+    return numbers;
+  numbers.shape.assign(wide->shape().begin(), wide->shape().end());
+  auto take = [&](auto *values) { numbers.values.assign(values, values + wide->size()); };
+  if (isFloat)
+    take(reinterpret_cast<const double *>(wide->data()));
+  else
+    take(reinterpret_cast<const int64_t *>(wide->data()));
   return numbers;
 }
 
