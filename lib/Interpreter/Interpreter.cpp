@@ -53,14 +53,13 @@ Tensor &Call::result(unsigned i) {
   return results[i];
 }
 
-/// Returns the bytes of a static tensor type at `perElement` bytes per element
-/// (0: the declared size), or -1 if it is not a static tensor or the size
-/// overflows.
-static int64_t typeBytes(Type type, int64_t perElement) {
+/// Returns the bytes of a static tensor type at 8 per element, or -1 if it is not
+/// a static tensor or the size overflows.
+static int64_t typeBytes(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape() || !elementOf(tensor.getElementType()))
     return -1;
-  int64_t bytes = perElement ? perElement : bytesOf(*elementOf(tensor.getElementType()));
+  int64_t bytes = 8;
   for (int64_t size : tensor.getShape())
     if (__builtin_mul_overflow(bytes, size, &bytes))
       return -1;
@@ -72,7 +71,7 @@ static LogicalResult checkSizes(Operation *op, int64_t ranks, int64_t live, int6
   for (Type type : op->getResultTypes()) {
     if (!isa<TensorType>(type))
       continue; // tokens and other types that a family defines
-    int64_t bytes = typeBytes(type, 8);
+    int64_t bytes = typeBytes(type);
     if (bytes < 0 || __builtin_mul_overflow(bytes, ranks, &bytes) ||
         __builtin_add_overflow(total, bytes, &total) || total > limit)
       return op->emitError("a result of type ")
@@ -192,37 +191,6 @@ void registerFunctions(Registry &registry) {
       call.results = std::move(values);
     return success();
   });
-}
-
-FailureOr<SmallVector<DenseElementsAttr>>
-interpretConstant(Operation *op, ArrayRef<ElementsAttr> operands, int64_t maxBytes) {
-  // Folding is optional: an op that cannot be folded stays, without a
-  // diagnostic.
-  ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
-  if (!getRegistry().find(op->getName().getStringRef()) || op->getNumRegions() != 0)
-    return failure();
-  int64_t total = 0;
-  for (Type type : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()),
-                                            SmallVector<Type>(op->getResultTypes()))) {
-    int64_t bytes = typeBytes(type, 0);
-    if (bytes < 0 || __builtin_add_overflow(total, bytes, &total) || total > maxBytes)
-      return failure();
-  }
-  std::vector<Tensor> inputs;
-  for (ElementsAttr attr : operands) {
-    Tensor tensor = attr ? Tensor::fromAttr(attr) : Tensor();
-    if (!tensor)
-      return failure();
-    inputs.push_back(std::move(tensor));
-  }
-  Interpreter interpreter(Options{});
-  auto results = interpreter.runOp(op, RankValues{std::move(inputs)});
-  if (failed(results))
-    return failure();
-  SmallVector<DenseElementsAttr> attrs;
-  for (const Tensor &tensor : results->front())
-    attrs.push_back(tensor.toAttr(op->getContext()));
-  return attrs;
 }
 
 } // namespace shale::interp

@@ -1,8 +1,8 @@
 //===- Interpreter.h - Runs IR on N virtual ranks in one process ----------===//
 //
 // The interpreter defines the semantics of every op. Passes are tested by
-// running programs before and after them, and the importer folds constants with
-// it.
+// running programs before and after them. The compiler does not use it, and
+// folds constants by lib/Folding, so that tests can compare the two.
 //
 // All ranks run in lockstep, op by op. An op that is local to a rank registers
 // a function of one Call, which is applied to each rank. An op that
@@ -109,13 +109,6 @@ private:
   int64_t liveBytes = 0;
   int64_t depth = 0;
 };
-
-/// Evaluates an op on constants. Fails without a diagnostic if an operand is
-/// not a dense constant, the op has no evaluator, or a result or operand has
-/// more than `maxBytes` bytes of its declared type.
-mlir::FailureOr<llvm::SmallVector<mlir::DenseElementsAttr>>
-interpretConstant(mlir::Operation *op, llvm::ArrayRef<mlir::ElementsAttr> operands,
-                  int64_t maxBytes);
 
 } // namespace shale::interp
 

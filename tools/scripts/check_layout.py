@@ -7,6 +7,7 @@
 - No source file is longer than LONGEST lines. At most MOST_LONG functions have more than LONGEST_FUNCTION lines (functions.py).
 - Includes follow the layers. No folders include each other in a cycle.
 - Only lib/Target depends on properties of targets.
+- The compiler does not compute with the interpreter, which tests compare it with.
 - The description of a dialect names each of its discardable attributes, and C++ takes their names from TableGen.
 - No two classes have the same name in the same namespace.
 - Each constraint of an op has a negative test.
@@ -35,6 +36,8 @@ PUBLIC = {"shale/InitAll.h": "passes/", "shale/Plugin.h": "passes/"}
 
 # The file that registers all targets, and so includes their headers.
 REGISTRATION = pathlib.PurePosixPath("passes/InitAll.cpp")
+# The file that passes plug-ins' evaluators on to the interpreter.
+PLUGINS = pathlib.PurePosixPath("passes/Plugins.cpp")
 # The most files that a new elementwise op, pass or optimizer may change, tests and generated pages included.
 HOWTOS = {"docs/howto/add-an-op.md": 8, "docs/howto/add-an-option.md": 2, "docs/howto/add-a-pass.md": 5, "docs/howto/add-an-optimizer.md": 8}
 # What names a fact that is decided in one place, and the most files that may do so: those are the files that another one of its kind changes.
@@ -146,6 +149,14 @@ def check_targets(files):
                     if path == REGISTRATION and found[0].startswith("lib/Target/"):
                         continue
                     yield f"{path}:{number}: '{found[0]}' belongs to lib/Target"
+
+
+def check_interpreter(files):
+    """An error of the interpreter would hide if the compiler computed with it, since tests take it as the reference."""
+    for path in files:
+        if path.suffix in (".cpp", ".h", ".td") and path.parts[0] in ("dialects", "lib", "passes", "runtime") and path.parts[:2] != ("lib", "Interpreter") and path != PLUGINS:
+            for line in re.findall(r'#include "(lib/Interpreter/[\w/.-]+)"', (ROOT / path).read_text()):
+                yield f"{path}: includes {line}; constants are computed by lib/Folding"
 
 
 def folder(path):
@@ -288,7 +299,7 @@ def check_target_page():
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_trajectories(files), *check_howtos(files), *check_facts(files), *check_target_page()]
+    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_interpreter(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_trajectories(files), *check_howtos(files), *check_facts(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
