@@ -62,6 +62,14 @@ DenseElementsAttr ConstantFolder::constantOf(Value value) {
   return computed[op] = attr;
 }
 
+DenseElementsAttr ConstantFolder::distinctOf(Value value) {
+  if (!value || !isKnown(value) || llvm::is_contained(typeOf(value).getShape(), 0))
+    return constantOf(value);
+  bool isConstant = isa<nn::ConstantOp>(value.getDefiningOp());
+  return isConstant || nn::tensorBytes(typeOf(value)) <= limit ? compactOf(value)
+                                                               : DenseElementsAttr();
+}
+
 /// Returns the result of an op on its whole operands; null if they are not known, or if the op is
 /// not folded.
 DenseElementsAttr ConstantFolder::computeWhole(Operation *op) {

@@ -23,6 +23,9 @@ public:
 
   /// Returns the value as a constant, computed if possible; null otherwise.
   mlir::DenseElementsAttr constantOf(mlir::Value value);
+  /// Returns what constantOf returns with size 1 along dimensions in which it is known not to
+  /// change, and without computing the whole value; null where constantOf returns null.
+  mlir::DenseElementsAttr distinctOf(mlir::Value value);
   /// Returns the result of an op. Replaces an op on constants by its result, if it can be computed
   /// and is not larger than the limit.
   mlir::Value fold(mlir::Operation *op);

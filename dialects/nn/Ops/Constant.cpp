@@ -40,7 +40,9 @@ DenseElementsAttr nn::reduceRepeated(DenseElementsAttr attr) {
   if (element * attr.getNumElements() != int64_t(raw.size()))
     return attr;
   // From the outside in: [outer, size, inner] equals its first slice everywhere.
-  SmallVector<char> kept(raw.begin(), raw.end());
+  // A constant that does not repeat is not copied.
+  SmallVector<char> copy;
+  ArrayRef<char> kept = raw;
   int64_t outer = 1;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     int64_t size = shape[dim];
@@ -50,9 +52,12 @@ DenseElementsAttr nn::reduceRepeated(DenseElementsAttr attr) {
       for (int64_t i = 1; i < size && same; ++i)
         same = std::memcmp(&kept[o * size * inner], &kept[(o * size + i) * inner], inner) == 0;
     if (same) {
+      if (copy.empty())
+        copy.resize(outer * inner);
       for (int64_t o = 0; o < outer; ++o)
-        std::memmove(&kept[o * inner], &kept[o * size * inner], inner);
-      kept.resize(outer * inner);
+        std::memmove(&copy[o * inner], &kept[o * size * inner], inner);
+      copy.truncate(outer * inner);
+      kept = copy;
       shape[dim] = 1;
     }
     outer *= shape[dim];

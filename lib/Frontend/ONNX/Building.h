@@ -55,6 +55,9 @@ public:
                                       mlir::DenseElementsAttr values = {});
   /// Returns the value as a constant, computed if possible; null otherwise.
   mlir::DenseElementsAttr constantOf(mlir::Value value) { return folder.constantOf(value); }
+  /// Returns what constantOf returns with size 1 along dimensions in which it is known not to
+  /// change.
+  mlir::DenseElementsAttr distinctOf(mlir::Value value) { return folder.distinctOf(value); }
   /// Completes a new op: sets its module scope, and folds it. Returns its result.
   mlir::Value finish(mlir::Operation *op);
   /// Sets the module scope of an op if it is known.

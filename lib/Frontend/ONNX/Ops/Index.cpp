@@ -34,8 +34,14 @@ static Tensor constantLike(Tensor integers, ArrayRef<int64_t> numbers) {
 /// if one is out of range.
 static Tensor countFromEnd(Tensor indices, ArrayRef<int64_t> sizes, Tensor table) {
   Node &node = indices.node();
+  DenseElementsAttr distinct = node.building.distinctOf(indices);
+  if (!distinct || sizes.empty())
+    return indices;
+  int64_t least = *llvm::min_element(sizes);
+  if (llvm::all_of(numbersOf(distinct), [&](int64_t at) { return at >= 0 && at < least; }))
+    return indices; // known without the whole constant, which may be large
   DenseElementsAttr attr = node.building.constantOf(indices);
-  if (!attr || sizes.empty())
+  if (!attr)
     return indices;
   Sizes values = numbersOf(attr);
   bool changed = false;
@@ -56,7 +62,7 @@ static Tensor countFromEnd(Tensor indices, ArrayRef<int64_t> sizes, Tensor table
 /// Whether a value consists of inputs and non-negative constants that are moved but not
 /// computed with: the elements of inputs are checked when they are read.
 static bool isData(Node &node, Value value) {
-  if (DenseElementsAttr constant = node.building.constantOf(value))
+  if (DenseElementsAttr constant = node.building.distinctOf(value))
     return llvm::none_of(constant.getValues<APInt>(),
                          [](const APInt &index) { return index.isNegative(); });
   Operation *op = value.getDefiningOp();
@@ -72,7 +78,7 @@ static bool isData(Node &node, Value value) {
 static Tensor wrapped(Tensor indices, ArrayRef<int64_t> sizes, Tensor table = Tensor(),
                       bool isRead = true) {
   Node &node = indices.node();
-  if (node.building.constantOf(indices))
+  if (node.building.distinctOf(indices))
     return countFromEnd(indices, sizes, table);
   if (isRead && isData(node, indices))
     return indices;
@@ -222,13 +228,15 @@ static Tensor peelBatch(Node &node, Tensor indices, Tensor input, int64_t &batch
   while (auto concat = indices.getDefiningOp<nn::ConcatOp>()) {
     OperandRange parts = concat.getInputs();
     Tensor first(node, parts.front());
-    DenseElementsAttr places = node.building.constantOf(first);
+    DenseElementsAttr places = node.building.distinctOf(first);
     int64_t rank = indices.rank(), size = indices.dim(batch);
     if (int64_t(concat.getDim()) != rank - 1 || parts.size() < 2 || first.dim(-1) != 1 || !places ||
         batch + 1 >= rank || size != input.dim(batch))
       break;
-    int64_t stride = llvm::product_of(first.shape().drop_front(batch + 1)), at = 0;
-    if (!llvm::all_of(places.getValues<APInt>(), [&](const APInt &value) {
+    ArrayRef<int64_t> distinct = places.getType().getShape();
+    int64_t stride = llvm::product_of(distinct.drop_front(batch + 1)), at = 0;
+    if (distinct[batch] != size ||
+        !llvm::all_of(places.getValues<APInt>(), [&](const APInt &value) {
           return value.getSExtValue() == at++ / stride % size;
         }))
       break;
@@ -258,10 +266,10 @@ static Tensor importGatherNd(Node &node, Tensor x, Tensor ids) {
     ids = wrapped(ids, x.shape().slice(batch, ids.dim(-1)));
   if (!ids)
     return {};
-  DenseElementsAttr known = node.building.constantOf(ids);
-  if (known && batch == 0 && !node.building.constantOf(x))
-    if (Tensor picked = pickedRectangle(x, known))
-      return picked;
+  if (batch == 0 && !node.building.constantOf(x))
+    if (DenseElementsAttr known = node.building.constantOf(ids))
+      if (Tensor picked = pickedRectangle(x, known))
+        return picked;
   return node.create<nn::GatherNdOp>(x.type().clone(shape), x, ids, batch);
 }
 
