@@ -7,6 +7,7 @@
 #include "dialects/nn/Ops/Loss.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
+#include "passes/sharding/Layout.h"
 #include "passes/sharding/Parts.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/SplitUpdates.h"
@@ -81,7 +82,7 @@ static int64_t dimOf(const TensorFactors &tensor, int64_t factor) {
 static bool takesAnySize(Operation *op) {
   return op->getNumResults() == 1 && isa<ShardingRuleOpInterface>(op) &&
          !isa<StochasticOpInterface>(op) &&
-         (isa<nn::SliceOp>(op) || !isa<PartitionableOpInterface>(op));
+         (isa<nn::SliceOp, nn::PadOp>(op) || !isa<PartitionableOpInterface>(op));
 }
 
 void DimValues::add(Value value, int64_t dim) {
@@ -92,11 +93,15 @@ void DimValues::add(Value value, int64_t dim) {
     reason = "they become two dimensions of one value";
 }
 
-/// Adds the operands of `op` that have the factor, too.
+/// Adds the operands of `op` that have the factor, too. One of which it is a part of a dimension
+/// has another number of elements there.
 void DimValues::addOperands(Operation *op, const ShardingRule &rule, int64_t factor) {
-  for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
+  for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands)) {
     if (int64_t dim = dimOf(factors, factor); dim >= 0)
       add(operand, dim);
+    else if (hasFactor(factors, factor))
+      stop(op, "makes a value of this size");
+  }
 }
 
 /// Adds what the value is computed from.

@@ -89,7 +89,7 @@ def NN_SliceOp : NN_Op<"slice", [Pure, NN_Sharded, NN_IndexedMove, NN_ViewWhere,
   let hasFolder = 1;
 }
 
-def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Differentiable, NN_AnyNumeric]> {
+def NN_PadOp : NN_Op<"pad", [Pure, NN_Sharded, NN_IndexedMove, NN_Moves, NN_Partitionable, NN_Differentiable, NN_AnyNumeric]> {
   let summary = "Pads around and between the elements";
   let description = [{
     Along dimension i: low[i] times the value, the elements with interior[i]

@@ -140,41 +140,108 @@ ShardingRule BroadcastOp::getShardingRule() {
   return rule.operand(operand).result(result).linear({0}, true).take();
 }
 
+namespace {
+/// A dimension seen as periods of equal length. Some periods in a row have one used element each,
+/// at the same place: a slice takes it, or a pad fills it. Other periods have none. The periods
+/// fall into equal groups, the largest at whose ends the row of used periods begins and ends. Ranks
+/// can divide each group: the part of a rank has the same form, with smaller groups.
+struct PeriodicDim {
+  PeriodicDim(int64_t size, int64_t start, int64_t step, int64_t used)
+      : size(size), step(step), used(used), first(start / step), place(start % step),
+        group(std::gcd(std::gcd(size / step, first), used)) {}
+
+  /// Adds the factors of the dimension to `whole`, and those of its used elements to `part`.
+  void addTo(RuleBuilder &rule, TensorFactors &whole, TensorFactors &part) const {
+    if (used == 0 || size % step != 0) {
+      whole.push_back(rule.dim(size, FactorKind::Whole));
+      part.push_back(rule.dim(used, FactorKind::Whole));
+      return;
+    }
+    whole.push_back(rule.dim(size / step / group, FactorKind::Whole));
+    part.push_back(rule.dim(used / group, FactorKind::Whole));
+    auto periods = rule.dim(group);
+    whole.back().append(periods);
+    part.back().append(periods);
+    whole.back().append(rule.dim(step, FactorKind::Whole));
+  }
+  /// Returns the first used element in the part of one of so many ranks.
+  int64_t startFor(int64_t ranks) const { return first / ranks * step + place; }
+
+  int64_t size, step;
+  int64_t used;  ///< number of elements, one per period
+  int64_t first; ///< number of the first period with a used element
+  int64_t place; ///< of the used element in its period
+  int64_t group; ///< number of periods in a group
+};
+} // namespace
+
+static PeriodicDim periodsOf(SliceOp op, int64_t dim) {
+  return {shapeOf(op.getInput())[dim], op.getStarts()[dim], op.getStrides()[dim],
+          shapeOf(op.getResult())[dim]};
+}
+
+static PeriodicDim periodsOf(PadOp op, int64_t dim) {
+  return {shapeOf(op.getResult())[dim], op.getLow()[dim], op.getInterior()[dim] + 1,
+          shapeOf(op.getInput())[dim]};
+}
+
 ShardingRule SliceOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors operand, result;
-  for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
-    bool full = getStarts()[i] == 0 && getLimits()[i] == size && getStrides()[i] == 1;
-    operand.push_back(rule.dim(size, full ? FactorKind::Parallel : FactorKind::Whole));
-    result.push_back(full ? operand.back() : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
-  }
+  for (size_t dim = 0; dim < getStarts().size(); ++dim)
+    periodsOf(*this, dim).addTo(rule, operand, result);
   return rule.operand(operand).result(result).linear({0}, true).take();
 }
 
-/// The limit of a dimension that is taken in full is the size of the local operand.
+/// Returns into how many pieces ranks divide a dimension with these factors.
+static int64_t piecesOf(ArrayRef<int64_t> factors, const LocalForm &local) {
+  int64_t count = 1;
+  for (int64_t factor : factors)
+    count *= pieces(local.axes[factor]);
+  return count;
+}
+
+/// A rank slices its own part: the limit is as far behind the last element as in the whole.
 FailureOr<SmallVector<Value>> SliceOp::partition(OpBuilder &builder, const LocalForm &local) {
-  SmallVector<int64_t> limits(getLimits());
+  SmallVector<int64_t> starts(getStarts()), limits(getLimits());
   ShardingRule rule = getShardingRule();
-  for (auto [i, factors] : llvm::enumerate(rule.operands[0]))
-    for (int64_t factor : factors)
-      limits[i] /= pieces(local.axes[factor]);
-  return SmallVector<Value>{SliceOp::create(builder, getLoc(), local.types[0], local.operands[0],
-                                            getStartsAttr(), builder.getDenseI64ArrayAttr(limits),
-                                            getStridesAttr())};
+  for (auto [dim, factors] : llvm::enumerate(rule.operands[0])) {
+    int64_t ranks = piecesOf(factors, local);
+    PeriodicDim periods = periodsOf(*this, dim);
+    starts[dim] = periods.startFor(ranks);
+    limits[dim] +=
+        starts[dim] - getStarts()[dim] - (periods.used - periods.used / ranks) * periods.step;
+  }
+  return SmallVector<Value>{SliceOp::create(
+      builder, getLoc(), local.types[0], local.operands[0], builder.getDenseI64ArrayAttr(starts),
+      builder.getDenseI64ArrayAttr(limits), getStridesAttr())};
 }
 
 ShardingRule PadOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors operand, result;
-  for (auto [i, size] : llvm::enumerate(shapeOf(getInput()))) {
-    bool same = getLow()[i] == 0 && getHigh()[i] == 0 && getInterior()[i] == 0;
-    operand.push_back(rule.dim(size, same ? FactorKind::Parallel : FactorKind::Whole));
-    result.push_back(same ? operand.back() : rule.dim(shapeOf(getResult())[i], FactorKind::Whole));
-  }
+  for (size_t dim = 0; dim < getLow().size(); ++dim)
+    periodsOf(*this, dim).addTo(rule, result, operand);
   rule.operand(operand).result(result);
   if (getValue().isZero()) // another value would be added once per rank
     rule.linear({0}, true);
   return rule.take();
+}
+
+/// A rank pads its own part, up to the size of its part of the result.
+FailureOr<SmallVector<Value>> PadOp::partition(OpBuilder &builder, const LocalForm &local) {
+  SmallVector<int64_t> low(getLow()), high(getHigh());
+  ShardingRule rule = getShardingRule();
+  for (auto [dim, factors] : llvm::enumerate(rule.results[0])) {
+    int64_t ranks = piecesOf(factors, local);
+    if (ranks == 1)
+      continue;
+    PeriodicDim periods = periodsOf(*this, dim);
+    low[dim] = periods.startFor(ranks);
+    high[dim] = periods.size / ranks - low[dim] - (periods.used / ranks - 1) * periods.step - 1;
+  }
+  return SmallVector<Value>{PadOp::create(builder, getLoc(), local.types[0], local.operands[0], low,
+                                          high, getInterior(), getValue())};
 }
 
 ShardingRule ConcatOp::getShardingRule() {

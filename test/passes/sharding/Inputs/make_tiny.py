@@ -1,6 +1,6 @@
 """Writes a small transformer in nn for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|untied|columns|shared]...
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|untied|columns|shared|pairs]...
 
   dropout  dropout of attention probabilities
   keys     no key bias, since its true gradient is zero
@@ -9,6 +9,7 @@ usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|unti
   untied   the head has a table of its own, and a bias
   columns  the same, stored [width, classes]
   shared   all heads have one key head
+  pairs    the MLP is gated: even columns of its first product are gates of the odd ones
   contrast the loss compares the first position of every example with the last position of all examples, both ways
 """
 import sys
@@ -118,8 +119,14 @@ for layer in range(L):
     o = linear(o, f"{scope}.attn.proj", C, C, scope, trained, split=0)
     x = emit(f"nn.add {x}, {o} : {ty(N, C)}")
     y = norm(x, f"{scope}.ln_2", scope, trained)
-    y = linear(y, f"{scope}.mlp.fc", C, 10, scope, trained, split=1)
-    y = emit(f"nn.gelu {y} {{}} : {ty(N, 10)}", scope)
+    if "pairs" in flags:
+        y = linear(y, f"{scope}.mlp.fc", C, 20, scope, trained, split=1)
+        gate, up = (emit(f"nn.slice {y} starts = [0, {at}] limits = [{N}, 20] strides = [1, 2] {{}} : {ty(N, 20)} -> {ty(N, 10)}", scope) for at in (0, 1))
+        gate = emit(f"nn.gelu {gate} {{}} : {ty(N, 10)}", scope)
+        y = emit(f"nn.mul {gate}, {up} {{}} : {ty(N, 10)}", scope)
+    else:
+        y = linear(y, f"{scope}.mlp.fc", C, 10, scope, trained, split=1)
+        y = emit(f"nn.gelu {y} {{}} : {ty(N, 10)}", scope)
     y = linear(y, f"{scope}.mlp.proj", 10, C, scope, trained, split=0)
     x = emit(f"nn.add {x}, {y} : {ty(N, C)}")
 x = norm(x, "ln_f", "ln_f")
