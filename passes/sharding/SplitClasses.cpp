@@ -9,6 +9,7 @@
 #include "lib/Analysis/Timeline.h"
 #include "passes/sharding/Layout.h"
 #include "passes/sharding/TensorSearch.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/IntEqClasses.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -42,9 +43,10 @@ namespace {
 
 class ClassFinder {
 public:
-  ClassFinder(ArrayRef<Operation *> list, ArrayRef<TensorCandidate> candidates, int64_t ranks,
-              int64_t first, bool throughNorms)
-      : candidates(candidates), ranks(ranks), first(first), throughNorms(throughNorms) {
+  ClassFinder(ArrayRef<Operation *> list, ArrayRef<TensorCandidate> candidates,
+              const OpenValues &open, int64_t ranks, int64_t first, bool throughNorms)
+      : candidates(candidates), open(open), ranks(ranks), first(first), throughNorms(throughNorms),
+        inside(list.begin(), list.end()) {
     for (Operation *op : list)
       if (!nn::isInPhase(op, nn::Phase::Backward))
         add(op);
@@ -78,31 +80,39 @@ private:
   int64_t leading(const Rule &of, const TensorFactors &tensor, size_t dim) const;
   int64_t leadingOf(Value value, size_t dim) const;
   void join(const Rule &reader, unsigned operand);
+  void leave(const Rule &maker, unsigned result);
 
   ArrayRef<TensorCandidate> candidates;
+  const OpenValues &open;
   int64_t ranks, first;
   bool throughNorms;
+  llvm::DenseSet<Operation *> inside; ///< ops of the region, also those without a rule here
   std::vector<Rule> rules;
   llvm::DenseMap<Operation *, size_t> numbers; ///< of rules
   SmallVector<unsigned> firstDims;             ///< number of the first dimension of a candidate
   llvm::DenseMap<Value, size_t> places;        ///< of candidates
   unsigned size = 0;                           ///< number of factors and dimensions
   llvm::IntEqClasses joined;
-  /// A read of a dimension that is split on one side only.
+  enum class EndKind {
+    Read,  ///< an op needs all of a dimension that is split
+    Slice, ///< the value is whole, and a part of it is read: its gradient is gathered
+    Leave  ///< ops of other regions need all of it
+  };
+  /// A dimension of a value that is split on one side only.
   struct Ending {
+    EndKind kind;
     unsigned factor; ///< of the side that is split, by number
-    const Rule *reader;
-    unsigned operand;
+    const Rule *at;  ///< the op that reads the value, or that makes it if it leaves the region
+    unsigned number; ///< of the operand or result
     size_t dim;
-    bool isSlice; ///< the value is whole, and a part of it is read: its gradient is gathered
   };
   int64_t undivided(const Rule &of, const TensorFactors &tensor, size_t dim) const;
   void describe(const Ending &ending, SplitEnd &end) const;
 
   /// Parameters that are read split by a factor, and whose optimizer bars that.
   llvm::MapVector<unsigned, const TensorCandidate *> barred;
-  /// The ends of values, and those of slices, which come last.
-  std::vector<Ending> endings, slices;
+  /// The ends of each kind.
+  std::vector<Ending> reads, slices, leaves;
 };
 
 } // namespace
@@ -150,14 +160,28 @@ void ClassFinder::join(const Rule &reader, unsigned operand) {
     if (have >= 0 && read >= 0)
       joined.join(have, read);
     else if (have >= 0)
-      endings.push_back({unsigned(have), &reader, operand, dim, false});
+      reads.push_back({EndKind::Read, unsigned(have), &reader, operand, dim});
     else if (auto place = places.find(value); read >= 0 && place != places.end()) {
       const TensorCandidate &candidate = candidates[place->second];
       if (candidate.barred.test(dim) && !candidate.isVector())
         barred.try_emplace(unsigned(read), &candidate);
     } else if (Operation *maker = value.getDefiningOp(); read >= 0 && maker && ruleOf(maker))
-      slices.push_back({unsigned(read), &reader, operand, dim, true});
+      slices.push_back({EndKind::Slice, unsigned(read), &reader, operand, dim});
   }
+}
+
+/// Notes the dimensions of a result that ops of other regions need whole. Updates do not: a
+/// gradient has the layout of its parameter.
+void ClassFinder::leave(const Rule &maker, unsigned result) {
+  Value value = maker.op->getResult(result);
+  if (open.contains(value) || llvm::all_of(value.getUsers(), [&](Operation *user) {
+        return inside.contains(user) || isa<GradientPartsOpInterface>(user);
+      }))
+    return;
+  const TensorFactors &tensor = maker.rule.results[result];
+  for (size_t dim = 0; dim < tensor.size(); ++dim)
+    if (int64_t have = leading(maker, tensor, dim); have >= 0)
+      leaves.push_back({EndKind::Leave, unsigned(have), &maker, result, dim});
 }
 
 static std::string nameOf(Operation *op) { return op->getName().getStringRef().str(); }
@@ -174,15 +198,17 @@ int64_t ClassFinder::undivided(const Rule &of, const TensorFactors &tensor, size
 /// Says where a class ends: at an op that reads a value whole, or at one that makes the value whole
 /// of which a part is read. What another number of ranks would mend counts before other ends.
 void ClassFinder::describe(const Ending &ending, SplitEnd &end) const {
-  const auto &[factor, reader, operand, dim, isSlice] = ending;
-  const Rule *at = reader;
-  const TensorFactors *tensor = &reader->rule.operands[operand];
-  if (isSlice) {
-    auto made = cast<OpResult>(reader->op->getOperand(operand));
+  const Rule *at = ending.at;
+  bool isMade = ending.kind == EndKind::Leave;
+  const TensorFactors *tensor =
+      isMade ? &at->rule.results[ending.number] : &at->rule.operands[ending.number];
+  std::string reader = nameOf(at->op);
+  if (ending.kind == EndKind::Slice) {
+    auto made = cast<OpResult>(at->op->getOperand(ending.number));
     at = ruleOf(made.getOwner());
     tensor = &at->rule.results[made.getResultNumber()];
   }
-  int64_t parts = undivided(*at, *tensor, dim);
+  int64_t parts = undivided(*at, *tensor, ending.dim);
   if (!end.text.empty() && (end.isUndivided || parts == 0))
     return;
   end.node = sourceNode(at->op->getLoc());
@@ -190,10 +216,12 @@ void ClassFinder::describe(const Ending &ending, SplitEnd &end) const {
   end.text = nameOf(at->op);
   if (parts > 0)
     end.text += " has " + std::to_string(parts) + " parts, which " + divisionOf(parts);
-  else if (isSlice)
-    end.text += " needs all of a gradient, of which " + nameOf(reader->op) + " has a part";
+  else if (isMade)
+    end.text += " makes a value that is needed whole outside of the block";
+  else if (ending.kind == EndKind::Slice)
+    end.text += " needs all of a gradient, of which " + reader + " has a part";
   else
-    end.text += " needs all of dimension " + std::to_string(dim);
+    end.text += " needs all of dimension " + std::to_string(ending.dim);
 }
 
 std::vector<SplitClass> ClassFinder::find() {
@@ -203,6 +231,9 @@ std::vector<SplitClass> ClassFinder::find() {
   for (const Rule &rule : rules)
     for (unsigned operand = 0; operand < rule.op->getNumOperands(); ++operand)
       join(rule, operand);
+  for (const Rule &rule : rules)
+    for (unsigned result = 0; result < rule.op->getNumResults(); ++result)
+      leave(rule, result);
   joined.compress();
   std::vector<SplitClass> classes(joined.getNumClasses());
   for (const Rule &rule : llvm::reverse(rules))
@@ -218,9 +249,9 @@ std::vector<SplitClass> ClassFinder::find() {
   }
   for (auto [factor, candidate] : barred)
     classes[joined[factor]].end.text = candidate->whyBarred;
-  llvm::append_range(endings, slices);
-  for (const Ending &ending : endings)
-    describe(ending, classes[joined[ending.factor]].end);
+  for (const std::vector<Ending> *endings : {&reads, &slices, &leaves})
+    for (const Ending &ending : *endings)
+      describe(ending, classes[joined[ending.factor]].end);
   llvm::erase_if(classes, [](const SplitClass &each) { return each.dims.empty(); });
   llvm::stable_sort(classes, [](const SplitClass &a, const SplitClass &b) {
     return a.first != b.first && a.first->isBeforeInBlock(b.first);
@@ -229,9 +260,10 @@ std::vector<SplitClass> ClassFinder::find() {
 }
 
 std::vector<SplitClass> findSplitClasses(ArrayRef<Operation *> ops,
-                                         ArrayRef<TensorCandidate> candidates, int64_t ranks,
-                                         int64_t first, bool throughNorms) {
-  return ClassFinder(ops, candidates, ranks, first, throughNorms).find();
+                                         ArrayRef<TensorCandidate> candidates,
+                                         const OpenValues &open, int64_t ranks, int64_t first,
+                                         bool throughNorms) {
+  return ClassFinder(ops, candidates, open, ranks, first, throughNorms).find();
 }
 
 } // namespace sharding

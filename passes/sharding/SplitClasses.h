@@ -3,6 +3,7 @@
 #define SHALE_PASSES_SHARDING_SPLITCLASSES_H
 
 #include "mlir/IR/Operation.h"
+#include "passes/sharding/OpenValues.h"
 #include "llvm/ADT/SmallVector.h"
 #include <string>
 #include <utility>
@@ -38,12 +39,14 @@ struct SplitClass {
 };
 
 /// Returns the classes of the parameters that are searched, in program order. `ops`: those of a
-/// region, in program order; its backward ops have the classes of the forward ones. `ranks`: the
-/// number of ranks that split a dimension, `first`: those of the first axis. With `throughNorms`,
-/// classes go on through ops that exchange sums if the factor is split (isExchanged).
+/// region, in program order; its backward ops have the classes of the forward ones. `open`: values
+/// that may leave the region in any layout. `ranks`: the number of ranks that split a dimension,
+/// `first`: those of the first axis. With `throughNorms`, classes go on through ops that exchange
+/// sums if the factor is split (isExchanged).
 std::vector<SplitClass> findSplitClasses(llvm::ArrayRef<mlir::Operation *> ops,
-                                         llvm::ArrayRef<TensorCandidate> candidates, int64_t ranks,
-                                         int64_t first, bool throughNorms = false);
+                                         llvm::ArrayRef<TensorCandidate> candidates,
+                                         const OpenValues &open, int64_t ranks, int64_t first,
+                                         bool throughNorms = false);
 
 /// Returns the numbers of ranks, up to 64, that divide a size: "2, 3, 6"; empty if there are none.
 std::string divisorsOf(int64_t size);

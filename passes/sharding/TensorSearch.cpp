@@ -325,8 +325,9 @@ void Search::improve() {
 
 /// Adds classes that reach through norms to the best choice, one by one, while that helps.
 void Search::splitNorms(ArrayRef<Operation *> ops) {
-  llvm::append_range(classes, findSplitClasses(ops, candidates, ranks(), mesh.getSize(axes.front()),
-                                               /*throughNorms=*/true));
+  llvm::append_range(classes,
+                     findSplitClasses(ops, candidates, open, ranks(), mesh.getSize(axes.front()),
+                                      /*throughNorms=*/true));
   leftOut.reset();
   findConflicts();
   bestChosen.resize(classes.size());
@@ -373,7 +374,7 @@ TensorChoice Search::run(ArrayRef<Operation *> ops, bool exhaustive) {
   if (exhaustive)
     splitEach();
   else
-    classes = findSplitClasses(ops, candidates, ranks(), mesh.getSize(axes.front()));
+    classes = findSplitClasses(ops, candidates, open, ranks(), mesh.getSize(axes.front()));
   findConflicts();
   if (!exhaustive)
     leaveOutGathers();
