@@ -7,10 +7,12 @@ A case is a model (GPT-2 with tied tables, Llama, a hand-written one, one with d
 strategy, and at random a typed plan for some parameters, sequence parallelism, micro-batches, frozen parameters, recomputation and loss
 chunks. The program before partition runs whole, and the one after recomputation is explicit runs on all ranks; the step's and the
 evaluation's results must agree within 1e-12 (relative). Cases whose sizes do not divide are refused with exit code 64 and do not count.
+At least one of 20 cases must have each of the kinds below: positions that are split in each example, two tensor axes, and both.
 """
 import collections
 import random
 import re
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,6 +25,8 @@ MODEL = {
     "dropout": ([], [], "norm|bias"),
 }
 BAR = 1e-12
+KINDS = ("split each of several blocks of rows", "have two tensor axes", "send over two tensor axes at once", "split blocks over two tensor axes")
+LEAST = 20  # one of so many cases has each of these kinds
 
 
 def draw(number):
@@ -46,31 +50,49 @@ def draw(number):
     return name, words
 
 
+def kinds_of(folder, axes):
+    """What a compiled case has of `KINDS`, by the layouts before partition and the collectives after it."""
+    layouts = next(folder.glob("*-partition-*-verify-sharded.mlir")).read_text()
+    exchanges = next(folder.glob("[0-9][0-9]-memory.mlir")).read_text()
+    has = {"split each of several blocks of rows": re.search(r'" in \d', layouts), "have two tensor axes": len(axes) > 1,
+           "send over two tensor axes at once": re.search(r'over "t[pq]\+t[pq]"', exchanges),
+           "split blocks over two tensor axes": re.search(r'"t[pq]" in (\d+), "t[pq]" in \1', layouts)}
+    return [kind for kind in KINDS if has[kind]]
+
+
 def compare(a, work, number):
+    """The kinds of a case whose programs are equal; None if its sizes are refused."""
     name, words = draw(number)
     folder = work / str(number)
-    done = subprocess.run([f"{a.build}/bin/shalec", MODELS / name / "model.onnx", *words, "--emit", "dist", "-o", "/dev/null", "--save-temps", folder],
+    done = subprocess.run([f"{a.build}/bin/shalec", MODELS / name / "model.onnx", *words, "--emit", "dist", "-o", "/dev/null", "--save-temps", folder, "--save-temps-passes"],
                           capture_output=True, text=True, timeout=120)
     what = f"case {number}: {name} {' '.join(words)}"
     if done.returncode == 64:
-        return "refused"
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
     if done.returncode:
         raise Deviates(f"{what}: shalec ended with {done.returncode}: {done.stderr[-300:]}")
-    stages = {path.stem.split("-", 1)[1]: path for path in folder.glob("*.mlir")}
-    ran = subprocess.run([f"{a.build}/bin/shale-run", "--as=f64", "--floor=0.01", stages["precision"], f"--compare={stages['memory']}"], capture_output=True, text=True, timeout=300)
+    before, after = (next(folder.glob(f"[0-9][0-9]-{stage}.mlir")) for stage in ("precision", "memory"))
+    ran = subprocess.run([f"{a.build}/bin/shale-run", "--as=f64", "--floor=0.01", before, f"--compare={after}"], capture_output=True, text=True, timeout=300)
     # Gradients of key biases are zero but for rounding, hence the floor.
     differences = [float(text) for text in re.findall(r"largest relative difference (\S+)", ran.stdout)]
     if not differences or not max(differences) <= BAR:
         raise Deviates(f"{what}: {(ran.stdout + ran.stderr)[-300:]}")
-    return "equal"
+    kinds = kinds_of(folder, re.findall(r"t[pq](?::tensor)?=", words[words.index("--mesh") + 1]))
+    shutil.rmtree(folder)
+    return kinds
 
 
 def check(a, work):
     with ThreadPoolExecutor(2) as pool:
-        found = collections.Counter(pool.map(lambda number: compare(a, work, a.seed * 100000 + number), range(a.count)))
-    if found["equal"] * 2 < a.count:
-        raise Deviates(f"{found['refused']} of {a.count} cases are refused")
-    return f"{found['equal']} cases within {BAR}, {found['refused']} refused for their sizes"
+        found = list(pool.map(lambda number: compare(a, work, a.seed * 100000 + number), range(a.count)))
+    equal = [kinds for kinds in found if kinds is not None]
+    if len(equal) * 2 < a.count:
+        raise Deviates(f"{a.count - len(equal)} of {a.count} cases are refused")
+    counts = collections.Counter(kind for kinds in equal for kind in kinds)
+    if rare := [kind for kind in KINDS if counts[kind] * LEAST < a.count]:
+        raise Deviates(f"fewer than one of {LEAST} cases {' or '.join(rare)}: {dict(counts)}")
+    return f"{len(equal)} cases within {BAR}, of which {', '.join(f'{counts[kind]} {kind}' for kind in KINDS)}; {a.count - len(equal)} refused for their sizes"
 
 
 if __name__ == "__main__":
