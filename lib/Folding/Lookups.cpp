@@ -1,4 +1,5 @@
 //===- Lookups.cpp - Elements by index ------------------------------------===//
+#include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "lib/Folding/Evaluators.h"
 #include "lib/Folding/Numbers.h"
@@ -89,6 +90,29 @@ Result foldGather(nn::GatherOp op, Operands operands) {
       copier.copy(from + index * slice);
   }
   return result->repeated(shape);
+}
+
+/// Picks rows of a table. A row that is out of range is 0.
+Result foldEmbedding(nn::EmbeddingOp op, Operands operands) {
+  if (resultType(op).getNumElements() == 0)
+    return allocateResult(op);
+  int64_t count = operands[0].dim(0), width = operands[0].dim(1);
+  Result table = operands[0].rowMajor();
+  Result indices = distinctIndices(operands[1], 0, operands[1].rank());
+  Result nothing = TypedBuffer::allocate(operands[0].kind(), width);
+  if (!table || !indices || !nothing)
+    return std::nullopt;
+  fill(*nothing, 0);
+  SmallVector<int64_t> distinct(indices->shape());
+  distinct.push_back(width);
+  Result result = TypedBuffer::allocate(table->kind(), distinct);
+  if (!result)
+    return std::nullopt;
+  int64_t slice = width * widthOf(table->kind());
+  SliceCopier copier(slice, result->mutableData());
+  for (int64_t index : ArrayRef<int64_t>(numbersOf(*indices), indices->size()))
+    copier.copy(index < 0 || index >= count ? nothing->data() : table->data() + index * slice);
+  return result->repeated(resultType(op).getShape());
 }
 
 /// The shapes of nn.gather_nd and its gradient: index tuples [batches, tuples, rank] into a table
@@ -185,6 +209,7 @@ Result foldGatherNdGrad(nn::GatherNdGradOp op, Operands operands) {
 
 void addLookups(Evaluators &evaluators) {
   evaluators.add<nn::GatherOp>(foldGather);
+  evaluators.add<nn::EmbeddingOp>(foldEmbedding);
   evaluators.add<nn::GatherNdOp>(foldGatherNd);
   evaluators.add<nn::GatherNdGradOp>(foldGatherNdGrad);
 }

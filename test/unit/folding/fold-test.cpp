@@ -272,6 +272,10 @@ std::vector<Case> lookupCases() {
                      "nn.gather %0, %1 dim = 1 : (tensor<2x6x$t>, tensor<3x2x" + index +
                          ">) -> tensor<2x3x2x$t>",
                      6});
+    cases.push_back(
+        {"embedding_" + index, kFloats, "tensor<6x3x$t>;tensor<2x1x" + index + ">",
+         "nn.embedding %0, %1 : (tensor<6x3x$t>, tensor<2x1x" + index + ">) -> tensor<2x1x3x$t>",
+         6});
     cases.push_back({"gather_nd_" + index, kAll, "tensor<4x5x3x$t>;tensor<2x3x2x" + index + ">",
                      "nn.gather_nd %0, %1 batch_dims = 0 : (tensor<4x5x3x$t>, tensor<2x3x2x" +
                          index + ">) -> tensor<2x3x3x$t>",
@@ -287,6 +291,8 @@ std::vector<Case> lookupCases() {
                          ">, tensor<2x9x3x$t>) -> tensor<2x4x3x$t>",
                      4});
   }
+  cases.push_back({"embedding_of_empty", kFloats, "tensor<0x3x$t>;tensor<2xi64>",
+                   "nn.embedding %0, %1 : (tensor<0x3x$t>, tensor<2xi64>) -> tensor<2x3x$t>", 1});
   cases.push_back({"gather_empty", kAll, "tensor<0x3x$t>;tensor<2xi64>",
                    "nn.gather %0, %1 dim = 1 : (tensor<0x3x$t>, tensor<2xi64>) -> tensor<0x2x$t>",
                    3});
