@@ -31,8 +31,7 @@ dist::ShardingAttr getStateSharding(StateOp param, RankedTensorType state,
       int64_t size = mesh.getSize(axis);
       if (size <= 0 || splitBlocks(words, rows * blocks, size) < 0)
         return whole; // a part would end inside of a block
-      axes.push_back(
-          dist::ShardingAttr::entryOf(StringAttr::get(context, axis), rows * blocks));
+      axes.push_back(dist::ShardingAttr::entryOf(StringAttr::get(context, axis), rows * blocks));
       left /= size;
     }
     rows *= left;

@@ -92,8 +92,8 @@ static int64_t holdersOf(ModuleOp module, nn::StateOp state, int64_t ranks) {
 }
 
 /// Returns the bytes of the state that one rank writes to a sharded checkpoint, as slicesOf() of
-/// runtime/checkpoint/Layout.h: of copies of one state the widest, of these the sharded one; state
-/// that several ranks hold is split among them.
+/// runtime/checkpoint/StateLayout.h: of copies of one state the widest, of these the sharded one;
+/// state that several ranks hold is split among them.
 static int64_t savedBytes(ModuleOp module, int64_t ranks) {
   // By unit and group, or state and -1; and by what the state is of its parameters.
   using Key = std::tuple<std::string, int64_t, std::string>;

@@ -3,7 +3,7 @@
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/Timeline.h"
-#include "lib/Planning/Planner.h"
+#include "lib/Planning/ModelPlanner.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -23,7 +23,7 @@ static std::string signedNumber(int64_t value) {
 }
 
 /// Returns "123 bytes (1.2 GiB) per rank", and the host memory, if any.
-static std::string memoryText(const Plan &plan) {
+static std::string memoryText(const ModelPlan &plan) {
   std::string text =
       std::to_string(plan.device()) + " bytes (" + formatBytes(plan.device()) + ") per rank";
   if (plan.host())
@@ -60,18 +60,20 @@ static void printLive(const Timeline &timeline, mem::Memory memory, unsigned cou
 }
 
 /// Whether a plan of the model takes seconds, so that only the largest changes are planned.
-static bool isLarge(const Plan &plan) { return plan.summary.launches + plan.summary.gemms > 2000; }
+static bool isLarge(const ModelPlan &plan) {
+  return plan.summary.launches + plan.summary.gemms > 2000;
+}
 
 /// Whether a flag may change the plan: one rank shares nothing with others.
-static bool mayMatter(const Knob &knob, const Plan &plan) {
+static bool mayMatter(const Knob &knob, const ModelPlan &plan) {
   bool ofSeveral =
       llvm::is_contained<StringRef>({"shard", "unit", "reduce-dtype"}, knob.flag->name);
   return plan.summary.ranks > 1 || !ofSeveral;
 }
 
 /// Returns the plans that differ from `plan` in one of the flags.
-static std::vector<Plan> variations(Planner &planner, const Plan &plan, ArrayRef<Knob> flags,
-                                    bool keepModules) {
+static std::vector<ModelPlan> variations(ModelPlanner &planner, const ModelPlan &plan,
+                                         ArrayRef<Knob> flags, bool keepModules) {
   std::vector<CompileOptions> all;
   std::set<std::string> known = {planKey(plan.options, plan.summary.ranks)};
   for (const Knob &knob : flags) {
@@ -84,14 +86,15 @@ static std::vector<Plan> variations(Planner &planner, const Plan &plan, ArrayRef
         all.push_back(std::move(options));
     }
   }
-  std::vector<Plan> list;
+  std::vector<ModelPlan> list;
   for (PlanOrError &each : planner.planAll(all, keepModules))
     if (each.plan)
       list.push_back(std::move(*each.plan));
   return list;
 }
 
-std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool keepModules) {
+std::vector<ModelPlan> shale::neighbours(ModelPlanner &planner, const ModelPlan &plan,
+                                         bool keepModules) {
   std::vector<Knob> flags = allKnobs().vec();
   for (Knob &knob : flags)
     if (knob.flag == flagNamed("unit"))
@@ -99,7 +102,7 @@ std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool kee
   return variations(planner, plan, flags, keepModules);
 }
 
-void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {
+void shale::printChange(const ModelPlan &from, const ModelPlan &to, raw_ostream &os) {
   int64_t device = to.device() - from.device(), host = to.host() - from.host(),
           flops = to.summary.flops - from.summary.flops,
           wire = to.summary.sentBytes - from.summary.sentBytes;
@@ -114,7 +117,7 @@ void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {
 }
 
 /// Returns the knob in which two plans differ.
-static const Knob *changedKnob(const Plan &from, const Plan &to) {
+static const Knob *changedKnob(const ModelPlan &from, const ModelPlan &to) {
   for (const Knob &knob : allKnobs())
     if (knob.flag->get(from.options) != knob.flag->get(to.options))
       return &knob;
@@ -123,12 +126,13 @@ static const Knob *changedKnob(const Plan &from, const Plan &to) {
 
 /// Chooses up to three of `others`, each with a different flag: the one that frees most device
 /// memory, the one that frees most per added time, and the fastest.
-static std::vector<const Plan *> chooseChanges(const Plan &plan, ArrayRef<Plan> others) {
-  std::vector<const Plan *> chosen;
-  auto take = [&](llvm::function_ref<double(const Plan &)> gain) {
-    const Plan *best = nullptr;
-    for (const Plan &other : others) {
-      bool taken = llvm::any_of(chosen, [&](const Plan *each) {
+static std::vector<const ModelPlan *> chooseChanges(const ModelPlan &plan,
+                                                    ArrayRef<ModelPlan> others) {
+  std::vector<const ModelPlan *> chosen;
+  auto take = [&](llvm::function_ref<double(const ModelPlan &)> gain) {
+    const ModelPlan *best = nullptr;
+    for (const ModelPlan &other : others) {
+      bool taken = llvm::any_of(chosen, [&](const ModelPlan *each) {
         return changedKnob(plan, *each) == changedKnob(plan, other);
       });
       if (!taken && gain(other) > (best ? gain(*best) : 0))
@@ -137,18 +141,18 @@ static std::vector<const Plan *> chooseChanges(const Plan &plan, ArrayRef<Plan> 
     if (best)
       chosen.push_back(best);
   };
-  take([&](const Plan &other) { return double(plan.device() - other.device()); });
-  take([&](const Plan &other) {
+  take([&](const ModelPlan &other) { return double(plan.device() - other.device()); });
+  take([&](const ModelPlan &other) {
     // A cost of less than a thousandth of a step counts as a thousandth.
     double cost = std::max(other.seconds / plan.seconds - 1, 1e-3);
     return other.device() < plan.device() ? (plan.device() - other.device()) / cost : 0;
   });
-  take([&](const Plan &other) { return std::max(0.0, 0.99 * plan.seconds - other.seconds); });
+  take([&](const ModelPlan &other) { return std::max(0.0, 0.99 * plan.seconds - other.seconds); });
   return chosen;
 }
 
 /// Prints whether the plan fits into the device memory of the machine, where that is one size.
-static void printCapacity(const Plan &plan, raw_ostream &os) {
+static void printCapacity(const ModelPlan &plan, raw_ostream &os) {
   const Rates &machine = *plan.options.machine;
   if (machine.capacity == 0)
     return;
@@ -184,7 +188,7 @@ static void printOptimizers(ModuleOp module, raw_ostream &os) {
   os << " (--remarks names them)\n";
 }
 
-void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
+void shale::printVerdict(ModelPlanner &planner, const ModelPlan &plan, raw_ostream &os) {
   os << "verdict       peak " << memoryText(plan) << ": ";
   std::map<rt::Category, int64_t> parts;
   for (const PlanLine &line : plan.summary.lines)
@@ -203,17 +207,17 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
   printOptimizers(*plan.module, os);
   if (!plan.options.advice)
     return;
-  std::vector<Plan> others = neighbours(planner, plan);
+  std::vector<ModelPlan> others = neighbours(planner, plan);
   MemoryLimit limit = plan.options.limit();
-  llvm::erase_if(others, [&](const Plan &other) { return !other.fits(limit); });
-  std::vector<const Plan *> shown = chooseChanges(plan, others);
+  llvm::erase_if(others, [&](const ModelPlan &other) { return !other.fits(limit); });
+  std::vector<const ModelPlan *> shown = chooseChanges(plan, others);
   if (shown.empty()) {
     os << "  no single flag lowers it or speeds it up" << (limit.any() ? " within the limit" : "")
        << "\n";
     return;
   }
   os << "changes       one flag each:\n";
-  for (const Plan *other : shown)
+  for (const ModelPlan *other : shown)
     printChange(plan, *other, os);
 }
 
@@ -221,19 +225,20 @@ namespace {
 /// The memory that is too small: one of them, or both together.
 enum class Space { Device, Host, Both };
 
-int64_t bytesIn(Space space, const Plan &plan) {
+int64_t bytesIn(Space space, const ModelPlan &plan) {
   return (space != Space::Host ? plan.device() : 0) + (space != Space::Device ? plan.host() : 0);
 }
 } // namespace
 
 /// Returns the plan that needs the least of the memory that is too small, and sets `space` to
 /// that memory: the device's, among plans that fit the host; if none does, the host's.
-static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, Space &space) {
-  const Plan *best = nullptr;
+static const ModelPlan *smallestOf(ArrayRef<ModelPlan> plans, const MemoryLimit &limit,
+                                   Space &space) {
+  const ModelPlan *best = nullptr;
   for (space = limit.sum ? Space::Both : Space::Device;; space = Space::Host) {
-    for (const Plan &plan : plans) {
+    for (const ModelPlan &plan : plans) {
       bool possible = space != Space::Device || !limit.host || plan.host() <= *limit.host;
-      auto bytes = [&](const Plan &p) {
+      auto bytes = [&](const ModelPlan &p) {
         return std::make_tuple(bytesIn(space, p), p.device(), p.host());
       };
       if (possible && (!best || bytes(plan) < bytes(*best)))
@@ -246,7 +251,7 @@ static const Plan *smallestOf(ArrayRef<Plan> plans, const MemoryLimit &limit, Sp
 
 /// Returns the smallest value of --memory-limit that the plan fits; the limit of the other
 /// memory stays unchanged if it is large enough.
-static std::string limitText(const Plan &plan, const MemoryLimit &limit, Space space) {
+static std::string limitText(const ModelPlan &plan, const MemoryLimit &limit, Space space) {
   if (space == Space::Both)
     return std::to_string(bytesIn(space, plan));
   std::string device, host;
@@ -260,7 +265,7 @@ static std::string limitText(const Plan &plan, const MemoryLimit &limit, Space s
 }
 
 /// Prints what is live at the peak of a memory, and what the memory holds besides the arena.
-static void printContents(const Plan &planned, mem::Memory memory, raw_ostream &os) {
+static void printContents(const ModelPlan &planned, mem::Memory memory, raw_ostream &os) {
   if (FailureOr<Timeline> timeline = largestTimeline(*planned.module, memory); succeeded(timeline))
     printLive(*timeline, memory, 8, os);
   os << "  beside the arena:\n";
@@ -270,22 +275,23 @@ static void printContents(const Plan &planned, mem::Memory memory, raw_ostream &
 }
 
 /// Prints what would lower the memory that is too small: each flag that does, with its effect.
-static void printSavings(Planner &planner, const Plan &smallest, const MemoryLimit &limit,
+static void printSavings(ModelPlanner &planner, const ModelPlan &smallest, const MemoryLimit &limit,
                          Space space, raw_ostream &os) {
-  std::vector<Plan> lower;
+  std::vector<ModelPlan> lower;
   std::vector<Knob> others = otherSavings(smallest.summary.parameters);
   for (ArrayRef<Knob> flags : {allKnobs(), ArrayRef<Knob>(others)})
-    for (Plan &other : variations(planner, smallest, flags, /*keepModules=*/false))
+    for (ModelPlan &other : variations(planner, smallest, flags, /*keepModules=*/false))
       // A plan that does not fit the other memory does not help.
       if (bytesIn(space, other) < bytesIn(space, smallest) &&
           (space != Space::Device || !limit.host || other.host() <= *limit.host))
         lower.push_back(std::move(other));
-  llvm::stable_sort(
-      lower, [&](const Plan &a, const Plan &b) { return bytesIn(space, a) < bytesIn(space, b); });
+  llvm::stable_sort(lower, [&](const ModelPlan &a, const ModelPlan &b) {
+    return bytesIn(space, a) < bytesIn(space, b);
+  });
   os << "  what would lower it:\n";
   if (lower.empty())
     os << "  no other value of one flag\n";
-  for (const Plan &other : lower)
+  for (const ModelPlan &other : lower)
     printChange(smallest, other, os);
   if (isLarge(smallest)) {
     os << "  not planned, because a plan of this model takes seconds:";
@@ -300,10 +306,10 @@ static void printSavings(Planner &planner, const Plan &smallest, const MemoryLim
         "  flags whose names end in -dtype round more; the others keep the precision\n";
 }
 
-void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayRef<Plan> plans,
-                         const MemoryLimit &limit, raw_ostream &os) {
+void shale::explainNoFit(ModelPlanner &planner, const CompileOptions &options,
+                         ArrayRef<ModelPlan> plans, const MemoryLimit &limit, raw_ostream &os) {
   Space space = Space::Device;
-  const Plan &smallest = *smallestOf(plans, limit, space);
+  const ModelPlan &smallest = *smallestOf(plans, limit, space);
   bool host = space == Space::Host;
   std::string flags = flagsBeside(smallest.options, options);
   int64_t least = bytesIn(space, smallest);
@@ -350,11 +356,11 @@ static void printTable(const std::vector<std::vector<std::string>> &rows, raw_os
   }
 }
 
-void shale::printComparison(Planner &planner, const CompileOptions &options, raw_ostream &os) {
+void shale::printComparison(ModelPlanner &planner, const CompileOptions &options, raw_ostream &os) {
   std::vector<CompileOptions> variants = variantsOf(options);
   std::vector<std::vector<std::string>> rows = {
       {"device", "host", "wire bytes", "extra flops", "step ms", "flags"}};
-  const Plan *base = nullptr;
+  const ModelPlan *base = nullptr;
   MemoryLimit limit = options.limit();
   std::vector<PlanOrError> plans = planner.planAll(variants);
   for (auto [variant, made] : llvm::zip(variants, plans)) {
@@ -367,7 +373,7 @@ void shale::printComparison(Planner &planner, const CompileOptions &options, raw
                       flags + "   (" + StringRef(made.wrong).take_front(100).str() + ")"});
       continue;
     }
-    const Plan &plan = *made.plan;
+    const ModelPlan &plan = *made.plan;
     base = base ? base : &plan;
     std::string ms;
     llvm::raw_string_ostream(ms) << llvm::format("%.4g", plan.seconds * 1e3);

@@ -89,9 +89,9 @@ static void multiply(std::vector<CompileOptions> &list, const Knob &knob,
 /// the search leaves it out: half of all plans are of this kind.
 static bool pullsBothWays(const CompileOptions &plan, const CompileOptions &typed) {
   static const CompileOptions defaults;
-  bool more = plan.prefetch > std::max(defaults.prefetch, typed.prefetch) ||
-              plan.maxGathersInFlight >
-                  std::max(defaults.maxGathersInFlight, typed.maxGathersInFlight);
+  bool more =
+      plan.prefetch > std::max(defaults.prefetch, typed.prefetch) ||
+      plan.maxGathersInFlight > std::max(defaults.maxGathersInFlight, typed.maxGathersInFlight);
   return more && plan.order == ReductionOrder::Memory && typed.order != ReductionOrder::Memory;
 }
 

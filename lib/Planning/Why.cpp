@@ -5,7 +5,7 @@
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/TimeModel.h"
 #include "lib/Analysis/Timeline.h"
-#include "lib/Planning/Planner.h"
+#include "lib/Planning/ModelPlanner.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -285,7 +285,8 @@ static Subject findSubject(ModuleOp module, StringRef name, const Rates &machine
   return {name.str(), ""};
 }
 
-bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ostream &os) {
+bool shale::printWhy(ModelPlanner &planner, const ModelPlan &plan, StringRef name,
+                     raw_ostream &os) {
   bool done = false;
   Subject subject = findSubject(*plan.module, name, *plan.options.machine, os, done);
   if (done)
@@ -324,7 +325,7 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
     printFate(fateOf(timelines, first->source), plan.options, os);
   os << "  other values, one flag at a time" << (made ? ", with their effect on this tensor" : "")
      << ":\n";
-  for (const Plan &other : neighbours(planner, plan, /*keepModules=*/true)) {
+  for (const ModelPlan &other : neighbours(planner, plan, /*keepModules=*/true)) {
     if (made)
       os << "  "
          << llvm::left_justify(fateOf(timelinesOf(*other.module), first->source).word(), 20);

@@ -205,8 +205,7 @@ bool Divider::worksFor(const Chain &chain) const {
     if (why) {
       emitDecision(product.getLoc(), "divide-parameters",
                    "'" + weight.getSymName().str() + "' is not divided: " + *why);
-      weight->setAttr(dist::kPlanAttr, StringAttr::get(weight.getContext(),
-                                                       kStaysWhole + *why));
+      weight->setAttr(dist::kPlanAttr, StringAttr::get(weight.getContext(), kStaysWhole + *why));
       return false;
     }
   }

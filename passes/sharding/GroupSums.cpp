@@ -2,8 +2,8 @@
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/TensorLayout.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;

@@ -7,10 +7,10 @@
 #include "dialects/nn/Ops/Loss.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
-#include "passes/sharding/Layout.h"
 #include "passes/sharding/Parts.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/SplitUpdates.h"
+#include "passes/sharding/TensorLayout.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;

@@ -7,8 +7,8 @@
 #include "mlir/IR/IRMapping.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Rebuild.h"
-#include "passes/sharding/SplitUpdates.h"
 #include "passes/sharding/Reshard.h"
+#include "passes/sharding/SplitUpdates.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -29,20 +29,20 @@ public:
 
   /// Returns the layout of a state's value; that of a parameter for its optimizer state and
   /// gradient accumulator.
-  Layout of(nn::StateOp state) const {
+  TensorLayout of(nn::StateOp state) const {
     nn::StateOp param = nn::getState(state, state.getOfAttr());
     nn::StateOp own = param ? param : state;
-    Layout layout = of(own.getSymName(), own.getTensorType().getRank());
+    TensorLayout layout = of(own.getSymName(), own.getTensorType().getRank());
     bool isMoment = param && state.getRole() == nn::Role::Moment;
     return isMoment ? stateLayout(state.getType(), param, layout) : layout;
   }
-  Layout of(StringRef param, int64_t rank) const {
+  TensorLayout of(StringRef param, int64_t rank) const {
     auto it = layouts.find(param);
-    return it != layouts.end() ? it->second : Layout::replicated(rank);
+    return it != layouts.end() ? it->second : TensorLayout::replicated(rank);
   }
 
 private:
-  llvm::StringMap<Layout> layouts;
+  llvm::StringMap<TensorLayout> layouts;
 };
 
 /// Rebuilds one function with the types of one rank's part, op by op in order.
@@ -59,7 +59,7 @@ private:
   /// A value of the new function: one rank's part.
   struct Local {
     Value value;
-    Layout layout;
+    TensorLayout layout;
   };
 
   void makeSignature();
@@ -68,14 +68,14 @@ private:
   void partitionAccumulate(GradientAccumulationOpInterface accumulate);
   void partitionReduction(Operation *op);
   void partitionReturn(Operation *op);
-  Value converted(Value old, const Layout &to);
-  Value resharded(Value old, Value own, const Layout &to);
+  Value converted(Value old, const TensorLayout &to);
+  Value resharded(Value old, Value own, const TensorLayout &to);
   Type termTypeOf(Operation *op) const;
-  bool gathersAgain(Value old, const Layout &layout);
+  bool gathersAgain(Value old, const TensorLayout &layout);
   Value replicated(Value old);
-  SmallVector<Value> cloneLocal(Operation *op, ValueRange operands, ArrayRef<Layout> results);
-  void define(Operation *op, ValueRange made, ArrayRef<Layout> layouts);
-  Type localTypeOf(Value value, const Layout &layout) {
+  SmallVector<Value> cloneLocal(Operation *op, ValueRange operands, ArrayRef<TensorLayout> results);
+  void define(Operation *op, ValueRange made, ArrayRef<TensorLayout> layouts);
+  Type localTypeOf(Value value, const TensorLayout &layout) {
     return localType(cast<RankedTensorType>(value.getType()), layout, mesh);
   }
 
@@ -103,7 +103,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
       if (!symbol)
         continue;
       nn::StateOp state = nn::getState(function, symbol);
-      Layout layout = *getLayout(argument);
+      TensorLayout layout = *getLayout(argument);
       if (!layout.partial.empty())
         return function.emitError("state ") << symbol << " cannot be partial";
       if (layout.isInBlocks() && state.getRole() != nn::Role::Moment)
@@ -122,7 +122,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
                << symbol << " has another sharding than in another function";
     }
   for (auto state : module.getOps<nn::StateOp>()) {
-    Layout layout = of(state);
+    TensorLayout layout = of(state);
     if (llvm::any_of(layout.dims, [](const DimAxes &axes) { return !axes.empty(); }))
       state->setAttr(dist::kShardingAttr, layout.toAttr(module.getContext()));
   }
@@ -134,7 +134,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
 void Partitioner::makeSignature() {
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attrs;
-  SmallVector<Layout, 4> layouts;
+  SmallVector<TensorLayout, 4> layouts;
   for (BlockArgument argument : function.getArguments()) {
     nn::StateOp state = nn::getState(argument);
     layouts.push_back(state ? states.of(state) : *getLayout(argument));
@@ -156,7 +156,7 @@ void Partitioner::makeSignature() {
   builder.setInsertionPointToEnd(body);
 }
 
-Value Partitioner::converted(Value old, const Layout &to) {
+Value Partitioner::converted(Value old, const TensorLayout &to) {
   const Local &from = locals[old];
   if (from.layout == to)
     return from.value;
@@ -197,8 +197,8 @@ Type Partitioner::termTypeOf(Operation *op) const {
 
 /// Converts `own`, the local part of an old value. A sum over tensor axes of products that were
 /// rounded to a 16-bit type is sent in that type, as Megatron-LM does: half the bytes of f32.
-Value Partitioner::resharded(Value old, Value own, const Layout &to) {
-  const Layout &from = locals[old].layout;
+Value Partitioner::resharded(Value old, Value own, const TensorLayout &to) {
+  const TensorLayout &from = locals[old].layout;
   Type terms = termTypes.lookup(old), wide = getElementTypeOrSelf(own.getType());
   bool isSum = !from.partial.empty() && llvm::all_of(from.partial, [&](auto &part) {
     auto [axis, kind] = part;
@@ -220,7 +220,7 @@ Value Partitioner::resharded(Value old, Value own, const Layout &to) {
 
 /// Whether a backward op reads what tensor axes split of a forward value: it is then gathered
 /// again, behind a barrier, and what the forward pass has gathered is not kept.
-bool Partitioner::gathersAgain(Value old, const Layout &layout) {
+bool Partitioner::gathersAgain(Value old, const TensorLayout &layout) {
   Operation *source = old.getDefiningOp();
   if (!source || !listener.current || !nn::isInPhase(source, nn::Phase::Forward) ||
       !nn::isInPhase(listener.current, nn::Phase::Backward))
@@ -231,19 +231,19 @@ bool Partitioner::gathersAgain(Value old, const Layout &layout) {
 }
 
 Value Partitioner::replicated(Value old) {
-  return converted(old, Layout::replicated(cast<RankedTensorType>(old.getType()).getRank()));
+  return converted(old, TensorLayout::replicated(cast<RankedTensorType>(old.getType()).getRank()));
 }
 
 /// Clones an op onto local operands, with the local types of its results.
 SmallVector<Value> Partitioner::cloneLocal(Operation *op, ValueRange operands,
-                                           ArrayRef<Layout> results) {
+                                           ArrayRef<TensorLayout> results) {
   SmallVector<Type> types;
   for (auto [old, layout] : llvm::zip(op->getResults(), results))
     types.push_back(localTypeOf(old, layout));
   return cloneAs(builder, op, operands, types)->getResults();
 }
 
-void Partitioner::define(Operation *op, ValueRange made, ArrayRef<Layout> layouts) {
+void Partitioner::define(Operation *op, ValueRange made, ArrayRef<TensorLayout> layouts) {
   for (auto [old, value, layout] : llvm::zip(op->getResults(), made, layouts))
     locals[old] = {value, layout};
 }
@@ -252,7 +252,7 @@ void Partitioner::define(Operation *op, ValueRange made, ArrayRef<Layout> layout
 
 LogicalResult Partitioner::partitionOp(Operation *op) {
   ShardingRule rule = getRule(op);
-  SmallVector<Layout, 4> operands, results;
+  SmallVector<TensorLayout, 4> operands, results;
   for (Value operand : op->getOperands())
     operands.push_back(locals.lookup(operand).layout);
   for (Value result : op->getResults())
@@ -290,12 +290,13 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
 /// sums over all parts or the whole parameter, which shale-materialize-units gathers.
 LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Value param = update.getParameterOperand().get();
-  Layout layout = locals[param].layout;
+  TensorLayout layout = locals[param].layout;
   nn::StateOp state = nn::getState(cast<BlockArgument>(param));
   std::optional<std::string> why = whyNotSplit(state, layout, mesh);
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
   auto group = dyn_cast<GroupUpdateOpInterface>(update.getOperation());
-  bool isSplit = part || llvm::any_of(layout.dims, [](const DimAxes &axes) { return !axes.empty(); });
+  bool isSplit =
+      part || llvm::any_of(layout.dims, [](const DimAxes &axes) { return !axes.empty(); });
   if (isSplit && group && !group.gathersParameters() && !update->hasTrait<nn::NeedsMeansOnly>() &&
       !update->hasTrait<nn::NeedsBlocksOnly>())
     why = "it needs sums over the whole parameter";
@@ -304,11 +305,12 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   if (why) {
     std::string name = (part ? part.getWhole().getValue() : state.getSymName()).str();
     return update->emitOpError("cannot update parts of '")
-           << name << "' of " << param.getType() << ": " << *why << "; keep it whole with --tensor '"
-           << name << "=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes";
+           << name << "' of " << param.getType() << ": " << *why
+           << "; keep it whole with --tensor '" << name
+           << "=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes";
   }
   SmallVector<OpOperand *> moments = update.getStateOperands();
-  SmallVector<Layout, 4> layouts{layout}; // of results
+  SmallVector<TensorLayout, 4> layouts{layout}; // of results
   for (OpOperand *moment : moments)
     layouts.push_back(stateLayout(moment->get().getType(), state, layout));
   SmallVector<Value> operands;
@@ -316,8 +318,7 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
     auto moment = llvm::find(moments, &operand);
     if (moment != moments.end())
       operands.push_back(converted(operand.get(), layouts[1 + (moment - moments.begin())]));
-    else if (&operand == &update.getParameterOperand() ||
-             &operand == &update.getGradientOperand())
+    else if (&operand == &update.getParameterOperand() || &operand == &update.getGradientOperand())
       operands.push_back(converted(operand.get(), layout));
     else
       operands.push_back(replicated(operand.get()));
@@ -329,7 +330,7 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
 /// A sum over micro-batches has the layout of its parameter.
 void Partitioner::partitionAccumulate(GradientAccumulationOpInterface accumulate) {
   auto type = cast<RankedTensorType>(accumulate->getResult(0).getType());
-  Layout layout = states.of(accumulate.getParameter(), type.getRank());
+  TensorLayout layout = states.of(accumulate.getParameter(), type.getRank());
   SmallVector<Value> operands;
   for (Value operand : accumulate->getOperands())
     operands.push_back(converted(operand, layout));
@@ -341,7 +342,7 @@ void Partitioner::partitionAccumulate(GradientAccumulationOpInterface accumulate
 void Partitioner::partitionReduction(Operation *op) {
   ElementReduction reduction(op);
   for (Value operand : op->getOperands()) {
-    Layout layout = locals[operand].layout;
+    TensorLayout layout = locals[operand].layout;
     layout.partial.clear();
     AxisList axes;
     for (const DimAxes &list : layout.dims)
@@ -349,7 +350,7 @@ void Partitioner::partitionReduction(Operation *op) {
     llvm::sort(axes);
     reduction.add(axes, converted(operand, layout));
   }
-  define(op, reduction.build(builder), Layout::replicated(0));
+  define(op, reduction.build(builder), TensorLayout::replicated(0));
 }
 
 /// Returns states in their layouts and everything else whole.

@@ -106,9 +106,9 @@ struct Kind {
 };
 
 /// Lays out the parameters of a module.
-class Planner {
+class TensorPlanner {
 public:
-  Planner(ModuleOp module, dist::MeshOp mesh, bool exhaustive)
+  TensorPlanner(ModuleOp module, dist::MeshOp mesh, bool exhaustive)
       : module(module), mesh(mesh), exhaustive(exhaustive) {
     for (StringRef axis : axesByPriority(mesh))
       if (mesh.splitsValues(axis)) {
@@ -178,8 +178,8 @@ static SplitEnd whyWhole(ArrayRef<TensorOption> options, const TensorCost &chose
 }
 
 /// Fails after an error if a parameter cannot be split as the user asks.
-LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
-                                  const DimUses &uses) {
+LogicalResult TensorPlanner::checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
+                                        const DimUses &uses) {
   bool column = split == dist::TensorSplit::Column;
   // A bias of a row-split layer is added once, to the sum of the partial outputs: it stays whole.
   if (dim < 0 && !column && state.getTensorType().getRank() < 2)
@@ -200,7 +200,7 @@ LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, in
                      : std::string("; use =whole"));
 }
 
-FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgument argument) {
+FailureOr<TensorCandidate> TensorPlanner::candidateFor(nn::StateOp state, BlockArgument argument) {
   int64_t rank = state.getTensorType().getRank();
   UseReader reader(rank);
   reader.follow(argument, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
@@ -221,7 +221,7 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
   candidate.kept = uses.kept;
   candidate.barred.resize(rank);
   for (int64_t dim = 0; dim < rank; ++dim) {
-    Layout layout = Layout::replicated(rank);
+    TensorLayout layout = TensorLayout::replicated(rank);
     layout.dims[dim].assign(axes.begin(), axes.end());
     std::optional<std::string> why;
     if (state.getTensorType().getDimSize(dim) % ranks == 0)
@@ -255,7 +255,7 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
 
 /// Divides the function into blocks and the rest. A parameter belongs to the block of all ops that
 /// read it, else to the rest.
-FailureOr<std::vector<Region>> Planner::regionsOf(func::FuncOp function) {
+FailureOr<std::vector<Region>> TensorPlanner::regionsOf(func::FuncOp function) {
   Blocks blocks(function, findBlocks(module));
   std::vector<Region> regions(blocks.names.size() + 1);
   for (auto [region, name] : llvm::zip(regions, blocks.names))
@@ -299,7 +299,7 @@ static std::string signatureOf(const Region &region) {
 }
 
 /// Splits a parameter of a region along a dimension, or notes why it stays whole.
-void Planner::place(const Region &region, size_t number, const TensorChoice &choice) {
+void TensorPlanner::place(const Region &region, size_t number, const TensorChoice &choice) {
   const TensorCandidate &candidate = region.candidates[number];
   nn::StateOp state = region.states[number];
   int64_t dim = choice.dims[number];
@@ -322,7 +322,7 @@ void Planner::place(const Region &region, size_t number, const TensorChoice &cho
   }
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
   splits |= candidate.fixed || !part || part.getPadding() == 0;
-  Layout layout = Layout::replicated(state.getTensorType().getRank());
+  TensorLayout layout = TensorLayout::replicated(state.getTensorType().getRank());
   layout.dims[dim].assign(axes.begin(), axes.end());
   layouts[state.getSymName()] = layout.toAttr(module.getContext());
 }
@@ -333,7 +333,7 @@ static std::string textOf(const TensorCost &cost) {
          std::to_string(cost.sums) + " sums";
 }
 
-void Planner::report(const Region &region, const TensorChoice &choice, int64_t alike) {
+void TensorPlanner::report(const Region &region, const TensorChoice &choice, int64_t alike) {
   std::string columns, rows;
   for (auto [state, candidate, dim] : llvm::zip(region.states, region.candidates, choice.dims)) {
     std::string &list = candidate.splitOf(dim) == dist::TensorSplit::Column ? columns : rows;
@@ -350,8 +350,8 @@ void Planner::report(const Region &region, const TensorChoice &choice, int64_t a
 }
 
 /// Records why the parameter at a place of a region is split as it is, for --why.
-void Planner::record(const Region &region, const TensorChoice &choice, size_t place,
-                     nn::StateOp state) const {
+void TensorPlanner::record(const Region &region, const TensorChoice &choice, size_t place,
+                           nn::StateOp state) const {
   const TensorCandidate &candidate = region.candidates[place];
   if (state->hasAttr(dist::kPlanAttr))
     return; // of a pass that has decided before
@@ -382,7 +382,7 @@ static StringRef nameInModel(nn::StateOp state) {
 }
 
 /// Fails: tensor axes would split nothing.
-LogicalResult Planner::refuseIdle() {
+LogicalResult TensorPlanner::refuseIdle() {
   llvm::SetVector<StringRef> found;
   for (auto state : module.getOps<nn::StateOp>())
     if (state.getRole() == nn::Role::Param && state.getTensorType().getRank() > 1)
@@ -404,7 +404,7 @@ LogicalResult Planner::refuseIdle() {
 }
 
 /// Warns of matrices that are not split although the user did not say so, by reason.
-void Planner::warnOfWhole() {
+void TensorPlanner::warnOfWhole() {
   constexpr int most = 4;
   struct List {
     SplitEnd first;
@@ -429,7 +429,8 @@ void Planner::warnOfWhole() {
 }
 
 /// Searches the splits of each kind of region.
-std::vector<Kind> Planner::search(MutableArrayRef<Region> regions, const OpenValues &open) const {
+std::vector<Kind> TensorPlanner::search(MutableArrayRef<Region> regions,
+                                        const OpenValues &open) const {
   std::map<std::string, Kind> bySignature;
   for (Region &region : regions)
     if (!region.candidates.empty())
@@ -455,7 +456,7 @@ static bool leavesWhole(ArrayRef<Kind> kinds) {
 }
 
 /// Computes the cost of the step with these splits.
-TensorCost Planner::costOf(ArrayRef<Kind> kinds) const {
+TensorCost TensorPlanner::costOf(ArrayRef<Kind> kinds) const {
   SmallVector<Operation *> ops;
   SmallVector<TensorCandidate> candidates;
   for (const Kind &kind : kinds)
@@ -470,7 +471,7 @@ TensorCost Planner::costOf(ArrayRef<Kind> kinds) const {
   return costOfTensorSplits(mesh, axes, ops, candidates);
 }
 
-LogicalResult Planner::run() {
+LogicalResult TensorPlanner::run() {
   func::FuncOp function = functionToPlan(module);
   if (!function)
     return success();
@@ -510,7 +511,7 @@ struct PlanShardingPass : impl::PlanShardingPassBase<PlanShardingPass> {
     dist::MeshOp mesh = dist::getMesh(getOperation());
     if (!mesh || mesh.getRanksThat(dist::splitsValues) == 1)
       return;
-    if (failed(Planner(getOperation(), mesh, exhaustive).run()))
+    if (failed(TensorPlanner(getOperation(), mesh, exhaustive).run()))
       signalPassFailure();
   }
 };

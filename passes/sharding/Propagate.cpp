@@ -31,7 +31,7 @@ public:
 private:
   LogicalResult seedArguments();
   void seedUpdates();
-  FailureOr<Layout> inputLayout(BlockArgument argument);
+  FailureOr<TensorLayout> inputLayout(BlockArgument argument);
   void forGathers(llvm::function_ref<void(OpOperand &, StringRef axis, int64_t dim)> visit);
   LogicalResult verifyReads();
   void write();
@@ -39,7 +39,7 @@ private:
   func::FuncOp function;
   dist::MeshOp mesh;
   AxisList axes;
-  llvm::DenseMap<Value, Layout> fixed; // arguments, and results of updates
+  llvm::DenseMap<Value, TensorLayout> fixed; // arguments, and results of updates
   std::optional<Propagation> layouts;
 };
 
@@ -55,9 +55,9 @@ int64_t rankOf(Value value) {
 //===- Seeds --------------------------------------------------------------===//
 
 /// Returns the layout of an input: its batch dimension is split over the data axes.
-FailureOr<Layout> FunctionLayouts::inputLayout(BlockArgument argument) {
+FailureOr<TensorLayout> FunctionLayouts::inputLayout(BlockArgument argument) {
   unsigned index = argument.getArgNumber();
-  Layout layout = Layout::replicated(rankOf(argument));
+  TensorLayout layout = TensorLayout::replicated(rankOf(argument));
   auto batch = function.getArgAttrOfType<IntegerAttr>(index, nn::kBatchDimAttr);
   if (!batch)
     return layout;
@@ -89,11 +89,11 @@ FailureOr<Layout> FunctionLayouts::inputLayout(BlockArgument argument) {
 }
 
 LogicalResult FunctionLayouts::seedArguments() {
-  llvm::StringMap<Layout> params;
+  llvm::StringMap<TensorLayout> params;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     if (auto attr = function.getArgAttrOfType<dist::ShardingAttr>(index, dist::kShardingAttr)) {
-      Layout layout = Layout::from(attr);
+      TensorLayout layout = TensorLayout::from(attr);
       dropSingletons(layout, mesh);
       nn::StateOp state = nn::getState(argument);
       if (layout.isInBlocks() && (!state || state.getRole() != nn::Role::Moment))
@@ -101,7 +101,7 @@ LogicalResult FunctionLayouts::seedArguments() {
                << index << " must be split into contiguous parts; got " << attr;
       fixed[argument] = layout;
     } else {
-      FailureOr<Layout> layout = inputLayout(argument);
+      FailureOr<TensorLayout> layout = inputLayout(argument);
       if (failed(layout))
         return failure();
       fixed[argument] = *layout;
@@ -115,7 +115,7 @@ LogicalResult FunctionLayouts::seedArguments() {
     nn::StateOp param = state ? nn::getState(function, state.getOfAttr()) : nn::StateOp();
     if (!param || !params.count(param.getSymName()))
       continue;
-    const Layout &layout = params[param.getSymName()];
+    const TensorLayout &layout = params[param.getSymName()];
     bool isMoment = state.getRole() == nn::Role::Moment;
     fixed[argument] = isMoment ? stateLayout(argument.getType(), param, layout) : layout;
   }
@@ -127,7 +127,8 @@ void FunctionLayouts::seedUpdates() {
   for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
     Value param = update.getParameterOperand().get();
     auto known = fixed.find(param);
-    Layout layout = known != fixed.end() ? known->second : Layout::replicated(rankOf(param));
+    TensorLayout layout =
+        known != fixed.end() ? known->second : TensorLayout::replicated(rankOf(param));
     fixed[update->getResult(0)] = layout;
     nn::StateOp state = nn::getState(cast<BlockArgument>(param));
     for (Value moment : update->getResults().drop_front())
@@ -139,7 +140,7 @@ void FunctionLayouts::seedUpdates() {
 
 /// Visits the operands that an op needs whole over a tensor axis which splits a dimension of them.
 void FunctionLayouts::forGathers(llvm::function_ref<void(OpOperand &, StringRef, int64_t)> visit) {
-  layouts->forReads([&](OpOperand &operand, const Layout &have, const Layout &read) {
+  layouts->forReads([&](OpOperand &operand, const TensorLayout &have, const TensorLayout &read) {
     for (StringRef axis : axes)
       if (int64_t dim = have.dimOf(axis);
           mesh.splitsValues(axis) && dim >= 0 && read.dimOf(axis) < 0)
@@ -163,7 +164,7 @@ LogicalResult FunctionLayouts::verifyReads() {
       return;
     // The plan's splits contradict each other only where dist.constrain splits rows, too.
     bool splitsRows = llvm::any_of(function.getOps<dist::ConstrainOp>(), [&](auto constrain) {
-      return Layout::from(constrain.getSharding()).dimOf(axis) >= 0;
+      return TensorLayout::from(constrain.getSharding()).dimOf(axis) >= 0;
     });
     InFlightDiagnostic diag = operand.getOwner()->emitOpError("needs parameter '")
                               << param.getSymName() << "' whole, but the plan splits its dimension "

@@ -20,7 +20,7 @@ bool Propagation::passes(Operation *op) { return !isa<GradientPartsOpInterface>(
 /// does not name.
 void Propagation::seedConstraint(dist::ConstrainOp op) {
   OpState &state = states[op];
-  Layout layout = Layout::from(op.getSharding());
+  TensorLayout layout = TensorLayout::from(op.getSharding());
   dropSingletons(layout, mesh);
   for (StringRef axis : axes)
     if (Projection part = projectAxis(state.rule, state.rule.results[0], layout, axis, mesh))
@@ -34,14 +34,14 @@ static int64_t rankOf(Value value) {
   return type ? type.getRank() : 0;
 }
 
-Layout Propagation::layoutOf(Value value) const {
+TensorLayout Propagation::layoutOf(Value value) const {
   auto it = fixed.find(value);
   if (it != fixed.end())
     return it->second;
   auto result = dyn_cast<OpResult>(value);
   auto state = result ? states.find(result.getOwner()) : states.end();
   if (state == states.end())
-    return Layout::replicated(rankOf(value));
+    return TensorLayout::replicated(rankOf(value));
   return resultLayout(state->second.rule, state->second.assignment, result.getResultNumber());
 }
 
@@ -94,7 +94,7 @@ bool Propagation::backward(Operation *op, StringRef axis) {
   if (!isOpen(op, state, axis))
     return false;
   for (OpResult result : op->getResults()) {
-    auto take = [&](const Layout &layout) {
+    auto take = [&](const TensorLayout &layout) {
       Projection part =
           projectAxis(state.rule, state.rule.results[result.getResultNumber()], layout, axis, mesh);
       return part && !isExchanged(state.rule, part.factor) && split(state, part, axis);
@@ -127,7 +127,7 @@ bool Propagation::keepPartialSums(Operation *op, StringRef axis) {
   OpState &state = states[op];
   if (!isOpen(op, state, axis) || isa<dist::ConstrainOp>(op))
     return false;
-  SmallVector<Layout, 4> operands;
+  SmallVector<TensorLayout, 4> operands;
   for (Value operand : op->getOperands())
     operands.push_back(layoutOf(operand));
   SmallVector<int64_t> kept = keptOperands(state.rule, operands, axis);
@@ -168,7 +168,7 @@ void Propagation::run() {
 }
 
 void Propagation::forReads(
-    llvm::function_ref<void(OpOperand &, const Layout &, const Layout &)> visit) const {
+    llvm::function_ref<void(OpOperand &, const TensorLayout &, const TensorLayout &)> visit) const {
   for (Operation *op : ops) {
     const OpState &state = states.find(op)->second;
     for (OpOperand &operand : op->getOpOperands())

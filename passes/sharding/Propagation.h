@@ -2,7 +2,7 @@
 #ifndef SHALE_PASSES_SHARDING_PROPAGATION_H
 #define SHALE_PASSES_SHARDING_PROPAGATION_H
 
-#include "passes/sharding/Layout.h"
+#include "passes/sharding/TensorLayout.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace shale {
@@ -20,17 +20,18 @@ public:
   /// materialize-units apply to parts.
   static bool passes(mlir::Operation *op);
 
-  void fix(mlir::Value value, const Layout &layout) { fixed[value] = layout; }
+  void fix(mlir::Value value, const TensorLayout &layout) { fixed[value] = layout; }
   /// Says in which layout something other than the ops reads a value.
-  void want(mlir::Value value, const Layout &layout) { wanted[value] = layout; }
+  void want(mlir::Value value, const TensorLayout &layout) { wanted[value] = layout; }
   /// Whether norms take any split of their rows: by default only that of their scale.
   bool splitsNorms = false;
   /// Finds the layouts. Earlier results are forgotten, fixed layouts are not.
   void run();
   /// Returns the layout of a value that is fixed or a result of an op; any other value is whole.
-  Layout layoutOf(mlir::Value value) const;
+  TensorLayout layoutOf(mlir::Value value) const;
   /// Visits the operands of the ops with the layouts that they have and in which the op reads them.
-  void forReads(llvm::function_ref<void(mlir::OpOperand &, const Layout &have, const Layout &read)>
+  void forReads(llvm::function_ref<void(mlir::OpOperand &, const TensorLayout &have,
+                                        const TensorLayout &read)>
                     visit) const;
   /// Visits the ops with the axes that split their factors.
   void forOps(llvm::function_ref<void(mlir::Operation *, const ShardingRule &, const Assignment &)>
@@ -56,7 +57,7 @@ private:
   AxisList axes;
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, OpState> states;
-  llvm::DenseMap<mlir::Value, Layout> fixed, wanted;
+  llvm::DenseMap<mlir::Value, TensorLayout> fixed, wanted;
   bool inBlocks = false; ///< a constraint makes blocks, so other ops may split in blocks
 };
 

@@ -7,7 +7,7 @@
 #include "lib/Support/OpCopies.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
-#include "passes/sharding/Layout.h"
+#include "passes/sharding/TensorLayout.h"
 
 namespace shale {
 inline namespace sharding {

@@ -18,8 +18,8 @@ struct Transition {
   OpBuilder &builder;
   Location loc;
   Value value;
-  Layout now;
-  const Layout &to;
+  TensorLayout now;
+  const TensorLayout &to;
   dist::MeshOp mesh;
 
   /// Builds what `make` builds from each block of dimension `dim`: from a value, the type of the
@@ -212,8 +212,8 @@ void Transition::slice() {
     }
 }
 
-Value reshard(OpBuilder &builder, Location loc, Value value, Layout from, const Layout &to,
-              dist::MeshOp mesh) {
+Value reshard(OpBuilder &builder, Location loc, Value value, TensorLayout from,
+              const TensorLayout &to, dist::MeshOp mesh) {
   Transition transition{builder, loc, value, std::move(from), to, mesh};
   transition.scatterPartial();
   transition.reducePartial(/*overValues=*/true);

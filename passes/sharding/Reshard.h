@@ -3,7 +3,7 @@
 #define SHALE_PASSES_SHARDING_RESHARD_H
 
 #include "mlir/IR/Builders.h"
-#include "passes/sharding/Layout.h"
+#include "passes/sharding/TensorLayout.h"
 
 namespace shale {
 inline namespace sharding {
@@ -14,8 +14,8 @@ inline namespace sharding {
 /// (S -> S), all-gathers splits (S -> R), and slices replicated values (R -> S).
 /// `to` may be partial only on axes on which `from` is. All-reduces over data axes come last: those
 /// of gradients become reductions of whole units.
-mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, Layout from,
-                    const Layout &to, dist::MeshOp mesh);
+mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                    TensorLayout from, const TensorLayout &to, dist::MeshOp mesh);
 
 /// Returns `yes` where `condition`, a scalar i1 tensor, is true, else `no`; both are of one type.
 mlir::Value choose(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value condition,

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "passes/sharding/SplitClasses.h"
 #include "lib/Analysis/Timeline.h"
-#include "passes/sharding/Layout.h"
+#include "passes/sharding/TensorLayout.h"
 #include "passes/sharding/TensorSearch.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/IntEqClasses.h"

@@ -2,9 +2,9 @@
 #include "dialects/nn/NN.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Rebuild.h"
+#include "passes/sharding/TensorLayout.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -61,7 +61,7 @@ private:
   void scatter(OpResult result);
   void gather();
   Value viewAgain(Value value, Value from, Value same);
-  Value constrain(Value value, const Layout &layout, Operation *like, bool atUse);
+  Value constrain(Value value, const TensorLayout &layout, Operation *like, bool atUse);
 
   func::FuncOp function;
   dist::MeshOp mesh;
@@ -69,7 +69,7 @@ private:
   const Rows &rows;
   bool inBlocks;
   OpBuilder builder;
-  llvm::DenseMap<OpOperand *, Layout> reads;
+  llvm::DenseMap<OpOperand *, TensorLayout> reads;
   SmallVector<OpOperand *> whole; ///< of whole values, by ops that an axis splits
 };
 
@@ -77,7 +77,7 @@ private:
 
 /// Finds in which layouts the op reads its operands.
 LogicalResult SequenceSplitter::read(Operation *op) {
-  SmallVector<Layout, 4> operands, results;
+  SmallVector<TensorLayout, 4> operands, results;
   for (Value operand : op->getOperands())
     operands.push_back(*getLayout(operand));
   for (Value result : op->getResults())
@@ -87,8 +87,8 @@ LogicalResult SequenceSplitter::read(Operation *op) {
   if (failed(assignment))
     return failure();
   for (OpOperand &operand : op->getOpOperands()) {
-    Layout layout = operandLayout(rule, *assignment, operand.getOperandNumber());
-    const Layout &have = operands[operand.getOperandNumber()];
+    TensorLayout layout = operandLayout(rule, *assignment, operand.getOperandNumber());
+    const TensorLayout &have = operands[operand.getOperandNumber()];
     if (llvm::any_of(axes, [&](StringRef axis) { return assignment->factorOf(axis) >= 0; }) &&
         llvm::all_of(axes,
                      [&](StringRef axis) { return have.dimOf(axis) < 0 && !have.partialOn(axis); }))
@@ -99,7 +99,8 @@ LogicalResult SequenceSplitter::read(Operation *op) {
 }
 
 /// Builds a constraint after the value, or before its first user in the phase of `like`.
-Value SequenceSplitter::constrain(Value value, const Layout &layout, Operation *like, bool atUse) {
+Value SequenceSplitter::constrain(Value value, const TensorLayout &layout, Operation *like,
+                                  bool atUse) {
   if (atUse)
     builder.setInsertionPoint(like);
   else
@@ -111,7 +112,7 @@ Value SequenceSplitter::constrain(Value value, const Layout &layout, Operation *
 }
 
 /// Returns how many ranks of data axes split the value, along any dimension.
-static int64_t dataRanksOf(const Layout &layout, dist::MeshOp mesh) {
+static int64_t dataRanksOf(const TensorLayout &layout, dist::MeshOp mesh) {
   int64_t ranks = 1;
   for (const DimAxes &dim : layout.dims)
     for (const DimAxis &axis : dim)
@@ -124,7 +125,7 @@ static int64_t dataRanksOf(const Layout &layout, dist::MeshOp mesh) {
 /// is also one over data axes is a sum over examples, so it has no rows of them. One that each data
 /// rank has whole, as of rows that other examples index, has rows of all examples.
 void SequenceSplitter::scatter(OpResult result) {
-  Layout layout = *getLayout(result);
+  TensorLayout layout = *getLayout(result);
   auto type = cast<RankedTensorType>(result.getType());
   AxisList over;
   int64_t ranks = 1;
@@ -200,7 +201,8 @@ void SequenceSplitter::gather() {
       if (operand->getOwner()->isBeforeInBlock(first))
         first = operand->getOwner();
     auto type = cast<RankedTensorType>(key.first.getType());
-    Value same = constrain(key.first, Layout::replicated(type.getRank()), first, /*atUse=*/true);
+    Value same =
+        constrain(key.first, TensorLayout::replicated(type.getRank()), first, /*atUse=*/true);
     llvm::DenseMap<Value, Value> again;
     for (OpOperand *operand : operands) {
       Value &view = again[operand->get()];
@@ -258,7 +260,7 @@ static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, const Axis
       continue;
     ofBatch.insert(op.result_begin(), op.result_end());
     for (OpResult result : op.getResults()) {
-      std::optional<Layout> layout = getLayout(result);
+      std::optional<TensorLayout> layout = getLayout(result);
       auto type = dyn_cast<RankedTensorType>(result.getType());
       if (isView(&op) || !layout || !type || type.getRank() < 2 ||
           llvm::any_of(axes, [&](StringRef axis) { return layout->dimOf(axis) >= 0; }) ||

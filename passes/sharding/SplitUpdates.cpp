@@ -15,9 +15,9 @@ static const nn::Optimizer *optimizerOf(nn::StateOp param) {
   return main ? &nn::getOptimizer(param, *main) : nullptr;
 }
 
-Layout stateLayout(Type state, nn::StateOp param, const Layout &layout) {
-  return Layout::from(nn::getStateSharding(param, cast<RankedTensorType>(state),
-                                           layout.toAttr(param.getContext())));
+TensorLayout stateLayout(Type state, nn::StateOp param, const TensorLayout &layout) {
+  return TensorLayout::from(nn::getStateSharding(param, cast<RankedTensorType>(state),
+                                                 layout.toAttr(param.getContext())));
 }
 
 /// Returns why an optimizer cannot update parts of a parameter, which are cut after multiples of
@@ -31,7 +31,8 @@ static std::optional<std::string> whyNotCut(const nn::Optimizer *optimizer, int6
       .str();
 }
 
-std::optional<std::string> whyNotSplit(nn::StateOp param, const Layout &layout, dist::MeshOp mesh) {
+std::optional<std::string> whyNotSplit(nn::StateOp param, const TensorLayout &layout,
+                                       dist::MeshOp mesh) {
   ArrayRef<int64_t> shape = param.getTensorType().getShape();
   int64_t run = 0, inner = 1;
   for (size_t dim = shape.size(); dim-- > 0; inner *= shape[dim]) {

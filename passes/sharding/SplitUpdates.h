@@ -9,7 +9,7 @@
 #define SHALE_PASSES_SHARDING_SPLITUPDATES_H
 
 #include "dialects/nn/Ops/State.h"
-#include "passes/sharding/Layout.h"
+#include "passes/sharding/TensorLayout.h"
 #include <optional>
 #include <string>
 
@@ -18,11 +18,12 @@ inline namespace sharding {
 
 /// Returns the layout of optimizer state of type `state` whose parameter has layout `layout`
 /// (nn::getStateSharding).
-Layout stateLayout(mlir::Type state, nn::StateOp param, const Layout &layout);
+TensorLayout stateLayout(mlir::Type state, nn::StateOp param, const TensorLayout &layout);
 
 /// Returns why the optimizer of a parameter cannot update what tensor axes leave of it, as a
 /// clause; nothing if it can.
-std::optional<std::string> whyNotSplit(nn::StateOp param, const Layout &layout, dist::MeshOp mesh);
+std::optional<std::string> whyNotSplit(nn::StateOp param, const TensorLayout &layout,
+                                       dist::MeshOp mesh);
 
 /// Returns why the optimizer of a parameter cannot update its indices [begin, end) along a
 /// dimension as a parameter of their own, as a clause; nothing if it can.

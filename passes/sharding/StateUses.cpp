@@ -73,7 +73,7 @@ LogicalResult verifyStateUses(func::FuncOp function, dist::MeshOp mesh) {
       return state.emitError("must be split into contiguous parts; got ") << sharding;
     RankedTensorType stored = state.getTensorType();
     if (sharding && sharding.getRank() == stored.getRank())
-      stored = localType(stored, Layout::from(sharding), mesh);
+      stored = localType(stored, TensorLayout::from(sharding), mesh);
     if (type != stored)
       return function.emitError("argument ") << index << " is of type " << type << ", its state "
                                              << symbol << " of type " << stored;

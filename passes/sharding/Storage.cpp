@@ -2,7 +2,7 @@
 #include "passes/sharding/Storage.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/Builders.h"
-#include "passes/sharding/Layout.h"
+#include "passes/sharding/TensorLayout.h"
 
 using namespace mlir;
 

@@ -18,10 +18,10 @@ constexpr size_t kNeighbours = 3;
 /// Which classes are split.
 using Chosen = llvm::SmallBitVector;
 
-class Search {
+class ClassSearch {
 public:
-  Search(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
-         ArrayRef<TensorCandidate> candidates, const OpenValues &open)
+  ClassSearch(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
+              ArrayRef<TensorCandidate> candidates, const OpenValues &open)
       : mesh(mesh), axes(axes), candidates(candidates), open(open), propagation(mesh, axes, ops),
         inside(ops.begin(), ops.end()) {}
   TensorChoice run(ArrayRef<Operation *> ops, bool exhaustive);
@@ -38,7 +38,7 @@ private:
   }
   int64_t countChoices(size_t next, const Chosen &taken) const;
   Chosen with(Chosen chosen, size_t added) const;
-  Layout layoutFor(size_t candidate, int64_t dim) const;
+  TensorLayout layoutFor(size_t candidate, int64_t dim) const;
   int64_t dimOfReads(Value argument) const;
   const TensorChoice &evaluate(const Chosen &chosen);
   void compareOptions();
@@ -69,7 +69,7 @@ private:
 
 } // namespace
 
-int64_t Search::ranks() {
+int64_t ClassSearch::ranks() {
   int64_t product = 1;
   for (StringRef axis : axes)
     product *= mesh.getSize(axis);
@@ -77,7 +77,7 @@ int64_t Search::ranks() {
 }
 
 /// Makes a class of each dimension of each parameter.
-void Search::splitEach() {
+void ClassSearch::splitEach() {
   classes.clear();
   for (auto [number, candidate] : llvm::enumerate(candidates)) {
     if (candidate.fixed || candidate.isVector())
@@ -89,7 +89,7 @@ void Search::splitEach() {
   }
 }
 
-void Search::findConflicts() {
+void ClassSearch::findConflicts() {
   leftOut.resize(classes.size());
   conflicts.assign(classes.size(), Chosen(classes.size()));
   auto differ = [](const SplitClass &one, const SplitClass &other) {
@@ -105,7 +105,7 @@ void Search::findConflicts() {
 }
 
 /// Returns how many sets of classes there are that agree with `taken`, at most kMostChoices + 1.
-int64_t Search::countChoices(size_t next, const Chosen &taken) const {
+int64_t ClassSearch::countChoices(size_t next, const Chosen &taken) const {
   if (next == classes.size())
     return 1;
   int64_t count = countChoices(next + 1, taken);
@@ -117,23 +117,23 @@ int64_t Search::countChoices(size_t next, const Chosen &taken) const {
 }
 
 /// Splits a class, and what it conflicts with no more.
-Chosen Search::with(Chosen chosen, size_t added) const {
+Chosen ClassSearch::with(Chosen chosen, size_t added) const {
   chosen.reset(conflicts[added]);
   return chosen.set(added);
 }
 
-Layout Search::layoutFor(size_t candidate, int64_t dim) const {
+TensorLayout ClassSearch::layoutFor(size_t candidate, int64_t dim) const {
   auto type = cast<RankedTensorType>(candidates[candidate].argument.getType());
-  Layout layout = Layout::replicated(type.getRank());
+  TensorLayout layout = TensorLayout::replicated(type.getRank());
   if (dim >= 0)
     layout.dims[dim].assign(axes.begin(), axes.end());
   return layout;
 }
 
 /// Returns the dimension that all ops which read the argument want split; -1 if there is none.
-int64_t Search::dimOfReads(Value argument) const {
+int64_t ClassSearch::dimOfReads(Value argument) const {
   int64_t common = -2;
-  propagation.forReads([&](OpOperand &operand, const Layout &, const Layout &read) {
+  propagation.forReads([&](OpOperand &operand, const TensorLayout &, const TensorLayout &read) {
     if (operand.get() != argument)
       return;
     int64_t dim = -1;
@@ -147,7 +147,7 @@ int64_t Search::dimOfReads(Value argument) const {
 }
 
 /// Returns what splitting these classes costs; computes it once.
-const TensorChoice &Search::evaluate(const Chosen &chosen) {
+const TensorChoice &ClassSearch::evaluate(const Chosen &chosen) {
   std::vector<unsigned> key(chosen.set_bits_begin(), chosen.set_bits_end());
   auto [found, isNew] = evaluated.try_emplace(std::move(key));
   TensorChoice &choice = found->second;
@@ -160,7 +160,7 @@ const TensorChoice &Search::evaluate(const Chosen &chosen) {
       choice.dims[candidate] = dim;
   auto propagate = [&] {
     for (auto [i, candidate] : llvm::enumerate(candidates)) {
-      Layout layout = layoutFor(i, choice.dims[i]);
+      TensorLayout layout = layoutFor(i, choice.dims[i]);
       propagation.fix(candidate.argument, layout);
       for (Operation *user : BlockArgument(candidate.argument).getUsers())
         if (auto update = dyn_cast<OptimizerUpdateOpInterface>(user);
@@ -187,8 +187,8 @@ const TensorChoice &Search::evaluate(const Chosen &chosen) {
 }
 
 /// Adds what it costs to read `value` in another layout than it has.
-static void addTransition(Value value, const Layout &have, const Layout &read, const AxisList &axes,
-                          TensorCost &cost) {
+static void addTransition(Value value, const TensorLayout &have, const TensorLayout &read,
+                          const AxisList &axes, TensorCost &cost) {
   int64_t bytes = nn::tensorBytes(value);
   for (StringRef axis : axes) {
     int64_t from = have.dimOf(axis), to = read.dimOf(axis);
@@ -223,19 +223,18 @@ static void addExchange(Operation *op, const ShardingRule &rule, const Assignmen
   }
 }
 
-TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
+TensorCost ClassSearch::costNow(ArrayRef<int64_t> dims) const {
   TensorCost cost;
-  llvm::DenseMap<Value, SmallVector<Layout, 1>> counted;
-  auto read = [&](Value value, const Layout &have, const Layout &wanted) {
-    SmallVector<Layout, 1> &known = counted[value];
+  llvm::DenseMap<Value, SmallVector<TensorLayout, 1>> counted;
+  auto read = [&](Value value, const TensorLayout &have, const TensorLayout &wanted) {
+    SmallVector<TensorLayout, 1> &known = counted[value];
     if (have == wanted || llvm::is_contained(known, wanted))
       return;
     known.push_back(wanted);
     addTransition(value, have, wanted, axes, cost);
   };
-  propagation.forReads([&](OpOperand &operand, const Layout &have, const Layout &wanted) {
-    read(operand.get(), have, wanted);
-  });
+  propagation.forReads([&](OpOperand &operand, const TensorLayout &have,
+                           const TensorLayout &wanted) { read(operand.get(), have, wanted); });
   propagation.forOps([&](Operation *op, const ShardingRule &rule, const Assignment &assignment) {
     addExchange(op, rule, assignment, axes, cost);
   });
@@ -252,7 +251,7 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
         if (inside.contains(user) || open.contains(result))
           continue;
         auto type = dyn_cast<RankedTensorType>(result.getType());
-        Layout wanted = Layout::replicated(type ? type.getRank() : 0);
+        TensorLayout wanted = TensorLayout::replicated(type ? type.getRank() : 0);
         if (auto update = dyn_cast<OptimizerUpdateOpInterface>(user)) {
           // A gradient has the layout of its parameter.
           auto place = places.find(update.getParameterOperand().get());
@@ -269,7 +268,7 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
   return cost;
 }
 
-bool Search::consider(const Chosen &chosen) {
+bool ClassSearch::consider(const Chosen &chosen) {
   const TensorChoice &choice = evaluate(chosen);
   // Norms are split for parameters that stay whole, and not to save a gather that the user asks
   // for.
@@ -281,7 +280,7 @@ bool Search::consider(const Chosen &chosen) {
 }
 
 /// Leaves out the classes that gather values by themselves: they do beside others, too.
-void Search::leaveOutGathers() {
+void ClassSearch::leaveOutGathers() {
   Chosen none(classes.size());
   int64_t least = evaluate(none).cost.gathered;
   for (size_t number = 0; number < classes.size(); ++number) {
@@ -291,7 +290,7 @@ void Search::leaveOutGathers() {
 }
 
 /// Tries all sets of classes that have those of `chosen`, and others from `next` on.
-void Search::tryAll(size_t next, const Chosen &chosen) {
+void ClassSearch::tryAll(size_t next, const Chosen &chosen) {
   if (next == classes.size()) {
     consider(chosen);
     return;
@@ -306,7 +305,7 @@ void Search::tryAll(size_t next, const Chosen &chosen) {
 }
 
 /// From a choice that splits nothing on, changes one class or two neighbours while that helps.
-void Search::improve() {
+void ClassSearch::improve() {
   consider(Chosen(classes.size()));
   for (bool changed = true; changed;) {
     changed = false;
@@ -324,7 +323,7 @@ void Search::improve() {
 }
 
 /// Adds classes that reach through norms to the best choice, one by one, while that helps.
-void Search::splitNorms(ArrayRef<Operation *> ops) {
+void ClassSearch::splitNorms(ArrayRef<Operation *> ops) {
   llvm::append_range(classes,
                      findSplitClasses(ops, candidates, open, ranks(), mesh.getSize(axes.front()),
                                       /*throughNorms=*/true));
@@ -340,7 +339,7 @@ void Search::splitNorms(ArrayRef<Operation *> ops) {
 }
 
 /// Computes what other ways to split each parameter cost beside the best choice.
-void Search::compareOptions() {
+void ClassSearch::compareOptions() {
   best.options.resize(candidates.size());
   for (size_t candidate = 0; candidate < candidates.size(); ++candidate) {
     Chosen without = bestChosen;
@@ -369,7 +368,7 @@ void Search::compareOptions() {
   }
 }
 
-TensorChoice Search::run(ArrayRef<Operation *> ops, bool exhaustive) {
+TensorChoice ClassSearch::run(ArrayRef<Operation *> ops, bool exhaustive) {
   best.cost.gathered = INT64_MAX;
   if (exhaustive)
     splitEach();
@@ -399,13 +398,13 @@ TensorChoice Search::run(ArrayRef<Operation *> ops, bool exhaustive) {
 TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
                                 ArrayRef<TensorCandidate> candidates, const OpenValues &open,
                                 bool exhaustive) {
-  return Search(mesh, axes, ops, candidates, open).run(ops, exhaustive);
+  return ClassSearch(mesh, axes, ops, candidates, open).run(ops, exhaustive);
 }
 
 TensorCost costOfTensorSplits(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
                               ArrayRef<TensorCandidate> candidates) {
   OpenValues none;
-  return Search(mesh, axes, ops, candidates, none).costOfFixed();
+  return ClassSearch(mesh, axes, ops, candidates, none).costOfFixed();
 }
 
 } // namespace sharding

@@ -1,10 +1,10 @@
 //===- Units.cpp - How parameters are stored ------------------------------===//
 #include "passes/sharding/Units.h"
-#include "passes/sharding/SplitUpdates.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Target/Target.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/sharding/SplitUpdates.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -28,7 +28,7 @@ private:
     StringAttr optimizer; ///< if it is not the module's
     AxisList axes;
     std::vector<nn::StateOp> params;
-    std::vector<Layout> layouts;
+    std::vector<TensorLayout> layouts;
   };
   struct PlannedUnit {
     SmallVector<PlannedGroup, 2> groups;
@@ -121,8 +121,8 @@ LogicalResult UnitsBuilder::readFunctions() {
 LogicalResult UnitsBuilder::place(nn::StateOp state) {
   PlannedUnit &unit = planned[state.getUnit().value_or("root")];
   auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
-  Layout layout =
-      sharding ? Layout::from(sharding) : Layout::replicated(state.getTensorType().getRank());
+  TensorLayout layout = sharding ? TensorLayout::from(sharding)
+                                 : TensorLayout::replicated(state.getTensorType().getRank());
   AxisList axes;
   for (const DimAxes &list : layout.dims)
     axes.append(list.begin(), list.end());

@@ -11,8 +11,8 @@
 #include "dialects/nn/Optimizers.h"
 #include "lib/Support/PrintIR.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/sharding/Layout.h"
 #include "passes/sharding/Storage.h"
+#include "passes/sharding/TensorLayout.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace shale {

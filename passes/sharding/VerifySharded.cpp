@@ -1,8 +1,8 @@
 //===- VerifySharded.cpp - Checks that every value has a sharding ---------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/TensorLayout.h"
 
 using namespace mlir;
 
@@ -12,7 +12,7 @@ namespace shale {
 #include "passes/sharding/Passes.h.inc"
 
 static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh, bool inBlocks) {
-  SmallVector<Layout, 4> operands, results;
+  SmallVector<TensorLayout, 4> operands, results;
   for (Value operand : op.getOperands())
     operands.push_back(*getLayout(operand));
   for (Value result : op.getResults())

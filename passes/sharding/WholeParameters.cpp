@@ -23,9 +23,10 @@ static Value sliceOf(OpBuilder &builder, Location loc, Value value, int64_t dim,
 //===- Parts --------------------------------------------------------------===//
 
 /// Returns what tensor axes split of a parameter.
-static Layout layoutOf(nn::StateOp param) {
+static TensorLayout layoutOf(nn::StateOp param) {
   auto sharding = param->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
-  return sharding ? Layout::from(sharding) : Layout::replicated(param.getTensorType().getRank());
+  return sharding ? TensorLayout::from(sharding)
+                  : TensorLayout::replicated(param.getTensorType().getRank());
 }
 
 // A parameter that is not divided is a list of its own.
@@ -167,8 +168,8 @@ SmallVector<Value> WholeParameters::gather(Value slice) {
     Value flat = sliceOf(builder, own, slice, 0, begin, begin + segment.getCount());
     Value part = nn::ReshapeOp::create(builder, own,
                                        typeOf(flat).clone(segment.getShape().asArrayRef()), flat);
-    Layout layout = layoutOf(param);
-    return reshard(builder, own, part, layout, Layout::replicated(layout.dims.size()), mesh);
+    TensorLayout layout = layoutOf(param);
+    return reshard(builder, own, part, layout, TensorLayout::replicated(layout.dims.size()), mesh);
   };
   SmallVector<Value> tensors;
   for (ArrayRef<int64_t> places : wholes) {
@@ -232,14 +233,14 @@ SmallVector<Value> WholeParameters::divide(ValueRange matrices,
     if (stacked > count)
       parts.push_back(nn::splat(builder, loc, type.clone({stacked - count, rows, columns}), 0));
     Value all = nn::ConcatOp::create(builder, loc, type.clone({stacked, rows, columns}), parts, 0);
-    Layout divided = Layout::replicated(3);
+    TensorLayout divided = TensorLayout::replicated(3);
     divided.dims[0].assign(axes.begin(), axes.end());
-    Value own = reshard(builder, loc, all, Layout::replicated(3), divided, mesh);
+    Value own = reshard(builder, loc, all, TensorLayout::replicated(3), divided, mesh);
     bool single = stacked == ranks;
     own = function(single ? reshaped(own, {rows, columns}) : own);
     if (single)
       own = reshaped(own, {1, rows, columns});
-    all = reshard(builder, loc, own, divided, Layout::replicated(3), mesh);
+    all = reshard(builder, loc, own, divided, TensorLayout::replicated(3), mesh);
     for (auto [place, i] : llvm::enumerate(members)) {
       Value x = reshaped(sliceOf(builder, loc, all, 0, place, place + 1), {rows, columns});
       results[i] = isTall(matrices[i]) ? transposed(x) : x;
@@ -262,9 +263,9 @@ Value WholeParameters::take(ValueRange tensors) {
         value =
             sliceOf(builder, loc, value, dim, begin, begin + param.getTensorType().getDimSize(dim));
       }
-      Layout layout = layoutOf(param);
+      TensorLayout layout = layoutOf(param);
       values.push_back(
-          reshard(builder, loc, value, Layout::replicated(layout.dims.size()), layout, mesh));
+          reshard(builder, loc, value, TensorLayout::replicated(layout.dims.size()), layout, mesh));
       names.push_back(FlatSymbolRefAttr::get(param));
     }
   RankedTensorType flat = typeOf(values.front()).clone({group.attr.getCount()});

@@ -8,7 +8,7 @@
 #ifndef SHALE_RUNTIME_CHECKPOINT_BACKGROUNDSAVE_H
 #define SHALE_RUNTIME_CHECKPOINT_BACKGROUNDSAVE_H
 
-#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/device/State.h"
 
 #include <atomic>

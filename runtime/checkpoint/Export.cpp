@@ -1,7 +1,7 @@
 // Gathers parameters in pieces on rank 0, which writes them.
 #include "runtime/checkpoint/Export.h"
-#include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/core/Error.h"
 
 #include <algorithm>

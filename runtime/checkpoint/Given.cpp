@@ -1,7 +1,7 @@
 // Finds the program's parameters in the files that --init names.
 #include "runtime/checkpoint/Given.h"
-#include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Masks.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Json.h"
 

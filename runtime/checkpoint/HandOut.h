@@ -5,8 +5,8 @@
 #ifndef SHALE_RUNTIME_CHECKPOINT_HANDOUT_H
 #define SHALE_RUNTIME_CHECKPOINT_HANDOUT_H
 
-#include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/comm/Peers.h"
 
 #include <functional>

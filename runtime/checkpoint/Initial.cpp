@@ -1,8 +1,8 @@
 // Initial weights: by reference (file, offset, length), from --init's files, or random.
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/checkpoint/Given.h"
-#include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Threads.h"
@@ -199,9 +199,9 @@ double drawn(uint64_t key, int64_t element) {
   return (static_cast<double>(sum) - 6.0 * mask) / (uint64_t(1) << bits);
 }
 
-class Reader {
+class InitialReader {
 public:
-  Reader(const ShaleProgram &program, const InitOptions &init, State &state)
+  InitialReader(const ShaleProgram &program, const InitOptions &init, State &state)
       : program(program), origin(program, init), state(state), buffer(chunkBytes),
         values(chunkElements * 8) {}
 
@@ -312,7 +312,7 @@ private:
 } // namespace
 
 void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, State &state) {
-  Reader reader(program, init, state);
+  InitialReader reader(program, init, state);
   for (const Piece &piece : localPieces(program, rank))
     if (piece.role == SHALE_ROLE_PARAM || piece.role == SHALE_ROLE_LOSS_SCALE)
       reader.read(piece);

@@ -2,8 +2,8 @@
 // compiled for another world size or strategy reads the same files.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/HandOut.h"
-#include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 

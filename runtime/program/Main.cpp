@@ -1,6 +1,6 @@
 // main() of every emitted program: parses flags, then runs the launcher or one rank.
 #include "runtime/checkpoint/Checkpoint.h"
-#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/checkpoint/Verify.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"

@@ -4,7 +4,7 @@
 #include "lib/Analysis/Describe.h"
 #include "lib/Analysis/Numerics.h"
 #include "lib/Analysis/ProgramSummary.h"
-#include "lib/Planning/Planner.h"
+#include "lib/Planning/ModelPlanner.h"
 #include "lib/Support/CrashHandler.h"
 #include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
@@ -249,7 +249,7 @@ public:
     if (summary) // none for a dump after codegen
       printSummary(*summary, os);
     if (planner)
-      if (FailureOr<Plan> plan = planner->plan(options); succeeded(plan))
+      if (FailureOr<ModelPlan> plan = planner->plan(options); succeeded(plan))
         printVerdict(*planner, *plan, os);
   }
 
@@ -324,7 +324,7 @@ private:
   ModuleOp module;
   StageFiles files;
   bool chosen; // whether flags that were not typed have the values that the planner chose
-  std::optional<Planner> planner; // for advice, if a program is made
+  std::optional<ModelPlanner> planner; // for advice, if a program is made
   std::optional<ProgramSummary> summary;
 };
 } // namespace

@@ -1,7 +1,7 @@
 //===- Import.cpp - From the model's file to a module ---------------------===//
 #include "tools/driver/Import.h"
 #include "lib/Analysis/Describe.h"
-#include "lib/Planning/Planner.h"
+#include "lib/Planning/ModelPlanner.h"
 #include "lib/Support/CrashHandler.h"
 #include "lib/Support/Printable.h"
 #include "passes/Stages.h"

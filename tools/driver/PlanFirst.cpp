@@ -1,7 +1,7 @@
 //===- PlanFirst.cpp - Planning before a program is compiled --------------===//
 #include "tools/driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
-#include "lib/Planning/Planner.h"
+#include "lib/Planning/ModelPlanner.h"
 #include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
 #include "shale/Runtime.h"
@@ -44,11 +44,11 @@ int shale::writeReports(ModuleOp planned, const ProgramSummary &summary,
 }
 
 /// Emits a remark (--remarks) that compares the chosen plan with the fastest one without a limit.
-static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best,
+static void remarkChoice(Location loc, ArrayRef<ModelPlan> plans, const ModelPlan &best,
                          const MemoryLimit &limit) {
-  const Plan &fastest = plans.front();
-  int64_t fitting = llvm::count_if(plans, [&](const Plan &plan) { return plan.fits(limit); });
-  auto text = [](const Plan &plan) {
+  const ModelPlan &fastest = plans.front();
+  int64_t fitting = llvm::count_if(plans, [&](const ModelPlan &plan) { return plan.fits(limit); });
+  auto text = [](const ModelPlan &plan) {
     return llvm::formatv("device {0}, host {1} bytes, {2} flops, predicted {3} ms", plan.device(),
                          plan.host(), plan.summary.flops, plan.seconds * 1e3)
         .str();
@@ -59,14 +59,14 @@ static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best,
 }
 
 /// Chooses the flags that were not typed. Returns an exit code.
-static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location loc) {
+static int chooseUnderLimit(ModelPlanner &planner, CompileOptions &options, Location loc) {
   MemoryLimit limit = options.limit();
   if (failed(planner.plan(options))) // reports errors in the flags
     return planner.exitCode;
-  std::vector<Plan> plans = planner.search(options);
+  std::vector<ModelPlan> plans = planner.search(options);
   if (plans.empty()) // cannot happen: the first candidate was planned above
     return SHALE_EXIT_INTERNAL;
-  const Plan *best = fastestThatFits(plans, limit);
+  const ModelPlan *best = fastestThatFits(plans, limit);
   if (!best) {
     llvm::errs() << "shalec: error: ";
     explainNoFit(planner, options, plans, limit, llvm::errs());
@@ -82,14 +82,14 @@ static int chooseUnderLimit(Planner &planner, CompileOptions &options, Location 
 }
 
 /// Without a limit, `--recompute auto` chooses the fastest policy and keeps all other flags.
-static int chooseRecompute(Planner &planner, CompileOptions &options) {
+static int chooseRecompute(ModelPlanner &planner, CompileOptions &options) {
   CompileOptions fixed = options;
   for (const Knob &knob : allKnobs())
     if (knob.flag != flagNamed("recompute"))
       fixed.typed.insert(knob.flag->name);
   if (failed(planner.plan(options)))
     return planner.exitCode;
-  std::vector<Plan> plans = planner.search(fixed);
+  std::vector<ModelPlan> plans = planner.search(fixed);
   if (!plans.empty())
     options.recompute = plans.front().options.recompute;
   llvm::outs() << "recompute     " << textOf(options.recompute) << " is the fastest of "
@@ -101,7 +101,7 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
   bool planOnly = options.planOnly || !options.why.empty();
   if (!options.memoryLimit.any() && !planOnly && !options.recomputeAuto)
     return SHALE_EXIT_OK;
-  Planner planner(recovered.clone(), printProgress);
+  ModelPlanner planner(recovered.clone(), printProgress);
   if (!options.compare.empty()) {
     stop = true;
     printComparison(planner, options, llvm::outs());
@@ -115,7 +115,7 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
   if (!planOnly)
     return SHALE_EXIT_OK;
   stop = true;
-  FailureOr<Plan> plan = planner.plan(options);
+  FailureOr<ModelPlan> plan = planner.plan(options);
   if (failed(plan))
     return planner.exitCode;
   PrintableStream os(llvm::outs());

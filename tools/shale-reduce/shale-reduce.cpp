@@ -7,7 +7,7 @@
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
 #include "shale/Runtime.h"
-#include "tools/shale-reduce/Search.h"
+#include "tools/shale-reduce/ReductionSearch.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/CommandLine.h"
@@ -148,7 +148,7 @@ int reduce(ModuleOp module, const Test &test, StringRef folder) {
   SearchOptions options;
   options.seconds = timeout;
   options.allowInvalid = allowInvalid;
-  std::optional<Search> search;
+  std::optional<ReductionSearch> search;
   // Locations are noise, except for a fault that depends on them.
   for (bool locations : {false, true}) {
     options.locations = locations;

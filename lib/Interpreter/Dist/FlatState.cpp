@@ -98,7 +98,8 @@ dist::ShardingAttr FlatState::layoutOf(dist::SegmentAttr segment, nn::StateOp pa
   auto layout = param->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
   if (!layout || !group.getSlot())
     return layout;
-  auto type = RankedTensorType::get(shapeOf(segment, param), state.getTensorType().getElementType());
+  auto type =
+      RankedTensorType::get(shapeOf(segment, param), state.getTensorType().getElementType());
   return nn::getStateSharding(param, type, layout);
 }
 
@@ -149,7 +150,8 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inp
     if (whole->shape() != ArrayRef(shape))
       return state.emitError("the value of '") << spec.name << "' is " << whole->shapeString();
     dist::ShardingAttr layout = layoutOf(segment, param);
-    if (layout && failed(layout.verifyFits(state, RankedTensorType::get(shape, state.getTensorType().getElementType()))))
+    if (layout && failed(layout.verifyFits(
+                      state, RankedTensorType::get(shape, state.getTensorType().getElementType()))))
       return failure();
     for (int64_t rank = 0; rank < ranks; ++rank) {
       // Of a sum over ranks, one rank gets the value, the others get zero.

@@ -102,7 +102,7 @@ Key keyOf(const Attention &a) {
 }
 
 /// A plan that is ready to run.
-struct Plan {
+struct DnnPlan {
   std::shared_ptr<fe::graph::Graph> graph;
   int64_t index = -1;
 };
@@ -113,7 +113,7 @@ struct Dnn::State {
   const Library &library = dnnLibrary();
   cudnnHandle_t handle = nullptr;
   int architecture = 0;
-  std::map<Key, Plan> plans;
+  std::map<Key, DnnPlan> plans;
 
   [[noreturn]] void refuse(const Attention &a, const std::string &why) const {
     die(SHALE_EXIT_UNAVAILABLE,
@@ -123,7 +123,7 @@ struct Dnn::State {
                architecture / 10, architecture % 10, oneLine(why).c_str()));
   }
 
-  const Plan &prepare(const Attention &a) {
+  const DnnPlan &prepare(const Attention &a) {
     auto [place, isNew] = plans.try_emplace(keyOf(a));
     if (isNew)
       place->second = choose(a);
@@ -131,7 +131,7 @@ struct Dnn::State {
   }
 
   /// Takes the first plan of the heuristics that fits the workspace.
-  Plan choose(const Attention &a) const {
+  DnnPlan choose(const Attention &a) const {
     auto graph = attentionGraph(a, architecture);
     if (fe::error_t error = proposePlans(*graph, handle, a.deterministic); error.is_bad())
       refuse(a, error.get_message());
@@ -159,7 +159,7 @@ struct Dnn::State {
   }
 
   /// Enqueues a plan. Returns what went wrong, or nothing.
-  std::string run(const Plan &plan, const Attention &a, CUstream stream) const {
+  std::string run(const DnnPlan &plan, const Attention &a, CUstream stream) const {
     if (cudnnStatus_t status = library.cudnnSetStream(handle, stream);
         status != CUDNN_STATUS_SUCCESS)
       return library.cudnnGetErrorString(status);
@@ -191,7 +191,7 @@ Dnn::~Dnn() = default;
 void Dnn::attend(const Attention &a, CUstream stream) {
   std::string error;
   try {
-    const Plan &plan = state->prepare(a);
+    const DnnPlan &plan = state->prepare(a);
     error = state->run(plan, a, stream);
   } catch (const std::exception &thrown) { // by the frontend
     error = thrown.what();

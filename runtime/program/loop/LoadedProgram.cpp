@@ -1,6 +1,6 @@
 // A program in the memory of a rank's device.
 #include "runtime/program/loop/LoadedProgram.h"
-#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
 #include "runtime/core/Trace.h"

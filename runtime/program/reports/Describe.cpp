@@ -1,6 +1,6 @@
 // --describe: describes the program without running it.
 #include "runtime/program/reports/Describe.h"
-#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/comm/Collectives.h"
 #include "runtime/core/AbiWords.h"
 #include "runtime/core/Error.h"

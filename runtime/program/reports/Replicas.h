@@ -7,7 +7,7 @@
 #ifndef SHALE_RUNTIME_PROGRAM_REPORTS_REPLICAS_H
 #define SHALE_RUNTIME_PROGRAM_REPORTS_REPLICAS_H
 
-#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/device/State.h"
 
 namespace shale::rt {

@@ -1,6 +1,6 @@
 // The table of flags: values parse and print, and each flag that changes a plan is in its key.
 #include "lib/Planning/Candidates.h"
-#include "lib/Planning/Plan.h"
+#include "lib/Planning/ModelPlan.h"
 #include "shale/InitAll.h"
 
 #include <gtest/gtest.h>

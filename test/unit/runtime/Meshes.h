@@ -4,7 +4,7 @@
 #define SHALE_TEST_MESHES_H
 
 #include "runtime/checkpoint/Checkpoint.h"
-#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/device/host/HostDevice.h"

@@ -1,8 +1,8 @@
 // Parts of the runtime: readers on good and hostile files, schedules, the
 // data's order, types, sums and the layout of shards.
-#include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/comm/Collectives.h"
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"

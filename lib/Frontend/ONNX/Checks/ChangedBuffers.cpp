@@ -10,7 +10,7 @@ using namespace shale::onnx;
 namespace {
 
 /// The reader of a value, as an error names it.
-struct Reader {
+struct BufferReader {
   std::string text;
   Location location;
 };
@@ -40,11 +40,11 @@ public:
   }
 
 private:
-  Reader readerOf(const NodeProto &node) const {
+  BufferReader readerOf(const NodeProto &node) const {
     return {nodeText(node), context.locationOf(node)};
   }
 
-  LogicalResult refuse(StringRef name, const Reader &reader) {
+  LogicalResult refuse(StringRef name, const BufferReader &reader) {
     return context.errorAt(
         reader.location, Refusal(Reason::ChangedBuffer, nullptr, {name, plain(reader.text)}).text);
   }
@@ -159,7 +159,7 @@ private:
   }
 
   /// `removed`: the value; empty if the record does not name it.
-  LogicalResult refuseRemoved(StringRef buffer, const Reader &reader, StringRef removed) {
+  LogicalResult refuseRemoved(StringRef buffer, const BufferReader &reader, StringRef removed) {
     std::string lost = removed.empty()
                            ? "the export left out what it reads"
                            : "the export removed '%" + displayName(removed) + "', which it reads";

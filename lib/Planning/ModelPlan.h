@@ -1,12 +1,12 @@
-//===- Plan.h - The plan of one rank's program ----------------------------===//
+//===- ModelPlan.h - The plan of one rank's program -----------------------===//
 //
 // Runs memory -> fusion -> schedule -> plan on a clone, without side effects: the
 // same module and flags give the same plan. The search over flags, advice and
 // tables of plans are built on this.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_PLANNING_PLAN_H
-#define SHALE_PLANNING_PLAN_H
+#ifndef SHALE_PLANNING_MODELPLAN_H
+#define SHALE_PLANNING_MODELPLAN_H
 
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Analysis/TimeModel.h"
@@ -16,7 +16,7 @@
 
 namespace shale {
 
-struct Plan {
+struct ModelPlan {
   CompileOptions options;
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< in the rt dialect; null once it is not needed
   ProgramSummary summary;
@@ -50,9 +50,9 @@ mlir::OwningOpRef<mlir::ModuleOp> lowerToFused(mlir::ModuleOp partitioned,
 std::string fusedKey(const CompileOptions &options);
 
 /// The second half of planning: schedules ops and assigns buffer offsets. Takes the module.
-mlir::FailureOr<Plan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused,
-                                const CompileOptions &options, bool verify = true);
+mlir::FailureOr<ModelPlan> planFused(mlir::OwningOpRef<mlir::ModuleOp> fused,
+                                     const CompileOptions &options, bool verify = true);
 
 } // namespace shale
 
-#endif // SHALE_PLANNING_PLAN_H
+#endif // SHALE_PLANNING_MODELPLAN_H

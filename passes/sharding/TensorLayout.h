@@ -1,12 +1,12 @@
-//===- Layout.h - Layouts of values and assignments of ops ----------------===//
+//===- TensorLayout.h - Layouts of values and assignments of ops ----------===//
 //
 // Propagation decides, per op, which mesh axes split which factors of its rule
 // (an Assignment); the layouts of operands and results follow from it.
 // Partition recovers the same assignment from the layouts in the IR.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_PASSES_SHARDING_LAYOUT_H
-#define SHALE_PASSES_SHARDING_LAYOUT_H
+#ifndef SHALE_PASSES_SHARDING_TENSORLAYOUT_H
+#define SHALE_PASSES_SHARDING_TENSORLAYOUT_H
 
 #include "dialects/dist/Dist.h"
 #include "dialects/interfaces/Interfaces.h"
@@ -33,14 +33,14 @@ struct DimAxis {
 using DimAxes = llvm::SmallVector<DimAxis, 2>;
 
 /// A mutable `#dist.sharding`. Axis names are owned by the context.
-struct Layout {
+struct TensorLayout {
   /// The axes that split each dimension, major to minor.
   llvm::SmallVector<DimAxes, 4> dims;
   /// Axes on which the value is partial.
   llvm::SmallVector<std::pair<llvm::StringRef, dist::Reduction>, 2> partial;
 
-  static Layout replicated(int64_t rank);
-  static Layout from(dist::ShardingAttr attr);
+  static TensorLayout replicated(int64_t rank);
+  static TensorLayout from(dist::ShardingAttr attr);
   dist::ShardingAttr toAttr(mlir::MLIRContext *context) const;
 
   /// Returns the dimension that `axis` splits, or -1.
@@ -49,14 +49,14 @@ struct Layout {
   bool isInBlocks() const;
   std::optional<dist::Reduction> partialOn(llvm::StringRef axis) const;
   void removePartial(llvm::StringRef axis);
-  bool operator==(const Layout &other) const {
+  bool operator==(const TensorLayout &other) const {
     return dims == other.dims && partial == other.partial;
   }
 };
 
 /// Returns the type of one rank's part of a value. Split sizes must be divisible by
 /// the sizes of their axes (verified).
-mlir::RankedTensorType localType(mlir::RankedTensorType type, const Layout &layout,
+mlir::RankedTensorType localType(mlir::RankedTensorType type, const TensorLayout &layout,
                                  dist::MeshOp mesh);
 
 /// The axes that split each factor of an op.
@@ -90,8 +90,8 @@ bool isExchanged(const ShardingRule &rule, int64_t factor);
 mlir::Value rootOf(mlir::Value value);
 
 /// Return the layout in which the op reads operand `i`, or computes result `i`.
-Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
-Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
+TensorLayout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
+TensorLayout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
 
 /// How an axis splits a tensor, in terms of an op's factors.
 struct Projection {
@@ -102,8 +102,8 @@ struct Projection {
 
 /// Returns the factor that `axis` splits in a tensor of `layout`; none if the layout does not use
 /// the axis, or if the axes of its dimension do not align with the factors of the dimension.
-Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
-                       llvm::StringRef axis, dist::MeshOp mesh);
+Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor,
+                       const TensorLayout &layout, llvm::StringRef axis, dist::MeshOp mesh);
 
 /// Whether an axis of `size` ranks may split a factor in addition to `assignment`: the size divides
 /// each block of the factor's remaining size, and parts of ranks are contiguous in each tensor
@@ -114,16 +114,16 @@ bool canSplit(const ShardingRule &rule, const Assignment &assignment, Projection
 
 /// Returns the operands that may stay partial on `axis`; every result is then
 /// partial too. Empty if the op needs whole sums.
-llvm::SmallVector<int64_t> keptOperands(const ShardingRule &rule, llvm::ArrayRef<Layout> operands,
-                                        llvm::StringRef axis);
+llvm::SmallVector<int64_t>
+keptOperands(const ShardingRule &rule, llvm::ArrayRef<TensorLayout> operands, llvm::StringRef axis);
 
 /// Finds the assignment that computes results with the layouts `results` from
 /// operands with the layouts `operands`. Fails after an error on `op` if there is
 /// none. `inBlocks`: see hasBlocks().
 mlir::FailureOr<Assignment> recoverAssignment(mlir::Operation *op, const ShardingRule &rule,
-                                              llvm::ArrayRef<Layout> operands,
-                                              llvm::ArrayRef<Layout> results, dist::MeshOp mesh,
-                                              bool inBlocks);
+                                              llvm::ArrayRef<TensorLayout> operands,
+                                              llvm::ArrayRef<TensorLayout> results,
+                                              dist::MeshOp mesh, bool inBlocks);
 
 /// Whether an op constrains blocks of a dimension, or one that is neither the first nor the last: a
 /// view that joins it with those before it has it in blocks.
@@ -137,14 +137,14 @@ AxisList axesByPriority(dist::MeshOp mesh);
 /// Returns the axis that joins these in the order of the mesh, and declares it; of one, itself.
 llvm::StringRef joinAxes(AxisList axes, dist::MeshOp mesh);
 /// Removes axes of size one from `layout`.
-void dropSingletons(Layout &layout, dist::MeshOp mesh);
+void dropSingletons(TensorLayout &layout, dist::MeshOp mesh);
 
 /// Returns the layout that the IR has for `value`, if any.
-std::optional<Layout> getLayout(mlir::Value value);
+std::optional<TensorLayout> getLayout(mlir::Value value);
 /// Fails after an error if the function is not one block, or if a value in it has no layout.
 mlir::LogicalResult verifyHasLayouts(mlir::FunctionOpInterface function);
 
 } // namespace sharding
 } // namespace shale
 
-#endif // SHALE_PASSES_SHARDING_LAYOUT_H
+#endif // SHALE_PASSES_SHARDING_TENSORLAYOUT_H

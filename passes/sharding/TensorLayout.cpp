@@ -1,5 +1,5 @@
-//===- Layout.cpp - Layouts of values and assignments of ops --------------===//
-#include "passes/sharding/Layout.h"
+//===- TensorLayout.cpp - Layouts of values and assignments of ops --------===//
+#include "passes/sharding/TensorLayout.h"
 #include "dialects/interfaces/Blocks.h"
 
 using namespace mlir;
@@ -7,16 +7,16 @@ using namespace mlir;
 namespace shale {
 inline namespace sharding {
 
-//===- Layout -------------------------------------------------------------===//
+//===- TensorLayout -------------------------------------------------------------===//
 
-Layout Layout::replicated(int64_t rank) {
-  Layout layout;
+TensorLayout TensorLayout::replicated(int64_t rank) {
+  TensorLayout layout;
   layout.dims.resize(rank);
   return layout;
 }
 
-Layout Layout::from(dist::ShardingAttr attr) {
-  Layout layout = replicated(attr.getRank());
+TensorLayout TensorLayout::from(dist::ShardingAttr attr) {
+  TensorLayout layout = replicated(attr.getRank());
   for (int64_t dim = 0; dim < attr.getRank(); ++dim)
     for (auto [axis, blocks] : llvm::zip_equal(attr.getAxes(dim), attr.getBlocks(dim)))
       layout.dims[dim].emplace_back(axis, blocks);
@@ -26,7 +26,7 @@ Layout Layout::from(dist::ShardingAttr attr) {
   return layout;
 }
 
-dist::ShardingAttr Layout::toAttr(MLIRContext *context) const {
+dist::ShardingAttr TensorLayout::toAttr(MLIRContext *context) const {
   SmallVector<Attribute> lists;
   for (const DimAxes &axes : dims) {
     SmallVector<Attribute> names;
@@ -42,31 +42,31 @@ dist::ShardingAttr Layout::toAttr(MLIRContext *context) const {
                                  DictionaryAttr::get(context, parts));
 }
 
-int64_t Layout::dimOf(StringRef axis) const {
+int64_t TensorLayout::dimOf(StringRef axis) const {
   for (auto [dim, axes] : llvm::enumerate(dims))
     if (llvm::any_of(axes, [&](const DimAxis &each) { return each.name == axis; }))
       return dim;
   return -1;
 }
 
-bool Layout::isInBlocks() const {
+bool TensorLayout::isInBlocks() const {
   return llvm::any_of(dims, [](const DimAxes &axes) {
     return llvm::any_of(axes, [](const DimAxis &axis) { return axis.blocks > 1; });
   });
 }
 
-std::optional<dist::Reduction> Layout::partialOn(StringRef axis) const {
+std::optional<dist::Reduction> TensorLayout::partialOn(StringRef axis) const {
   for (auto [name, kind] : partial)
     if (name == axis)
       return kind;
   return std::nullopt;
 }
 
-void Layout::removePartial(StringRef axis) {
+void TensorLayout::removePartial(StringRef axis) {
   llvm::erase_if(partial, [&](auto &part) { return part.first == axis; });
 }
 
-RankedTensorType localType(RankedTensorType type, const Layout &layout, dist::MeshOp mesh) {
+RankedTensorType localType(RankedTensorType type, const TensorLayout &layout, dist::MeshOp mesh) {
   SmallVector<int64_t> shape(type.getShape());
   for (auto [dim, axes] : llvm::enumerate(layout.dims))
     for (StringRef axis : axes)
@@ -121,9 +121,9 @@ static int64_t splitInto(const Assignment &assignment, int64_t factor) {
 
 /// An axis splits a minor factor of a dimension in blocks: one for each element that is left of the
 /// more major factors.
-static Layout splitLayout(const ShardingRule &rule, const Assignment &assignment,
-                          const TensorFactors &tensor) {
-  Layout layout = Layout::replicated(tensor.size());
+static TensorLayout splitLayout(const ShardingRule &rule, const Assignment &assignment,
+                                const TensorFactors &tensor) {
+  TensorLayout layout = TensorLayout::replicated(tensor.size());
   for (auto [dim, factors] : llvm::enumerate(tensor)) {
     int64_t ahead = 1;
     for (int64_t factor : factors) {
@@ -145,10 +145,10 @@ bool isExchanged(const ShardingRule &rule, int64_t factor) {
 }
 
 /// Sorts partial axes alphabetically, as attributes do.
-static void sortPartial(Layout &layout) { llvm::sort(layout.partial); }
+static void sortPartial(TensorLayout &layout) { llvm::sort(layout.partial); }
 
-Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
-  Layout layout = splitLayout(rule, assignment, rule.operands[i]);
+TensorLayout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
+  TensorLayout layout = splitLayout(rule, assignment, rule.operands[i]);
   for (auto &[axis, operands] : assignment.kept)
     if (llvm::is_contained(operands, static_cast<int64_t>(i)))
       layout.partial.emplace_back(axis, dist::Reduction::Sum);
@@ -156,8 +156,8 @@ Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, uns
   return layout;
 }
 
-Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
-  Layout layout = splitLayout(rule, assignment, rule.results[i]);
+TensorLayout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
+  TensorLayout layout = splitLayout(rule, assignment, rule.results[i]);
   for (auto [factor, axes] : llvm::enumerate(assignment.factors)) {
     FactorKind kind = rule.factors[factor].kind;
     if (hasFactor(rule.results[i], factor) || (kind != FactorKind::Sum && kind != FactorKind::Max))
@@ -172,8 +172,8 @@ Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsi
   return layout;
 }
 
-Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
-                       StringRef axis, dist::MeshOp mesh) {
+Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor,
+                       const TensorLayout &layout, StringRef axis, dist::MeshOp mesh) {
   int64_t dim = layout.dimOf(axis);
   if (dim < 0)
     return {};
@@ -220,7 +220,7 @@ bool canSplit(const ShardingRule &rule, const Assignment &assignment, Projection
          llvm::all_of(rule.results, majorPartsDone);
 }
 
-SmallVector<int64_t> keptOperands(const ShardingRule &rule, ArrayRef<Layout> operands,
+SmallVector<int64_t> keptOperands(const ShardingRule &rule, ArrayRef<TensorLayout> operands,
                                   StringRef axis) {
   SmallVector<int64_t> partial;
   for (auto [i, layout] : llvm::enumerate(operands))
@@ -235,8 +235,9 @@ SmallVector<int64_t> keptOperands(const ShardingRule &rule, ArrayRef<Layout> ope
 }
 
 FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
-                                        ArrayRef<Layout> operands, ArrayRef<Layout> results,
-                                        dist::MeshOp mesh, bool inBlocks) {
+                                        ArrayRef<TensorLayout> operands,
+                                        ArrayRef<TensorLayout> results, dist::MeshOp mesh,
+                                        bool inBlocks) {
   Assignment assignment;
   assignment.factors.resize(rule.factors.size());
   auto findPart = [&](StringRef axis, bool partial) -> Projection {
@@ -257,7 +258,7 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
   };
   for (StringRef axis : axesByPriority(mesh)) {
     bool partial = llvm::any_of(
-        results, [&](const Layout &layout) { return layout.partialOn(axis).has_value(); });
+        results, [&](const TensorLayout &layout) { return layout.partialOn(axis).has_value(); });
     Projection part = findPart(axis, partial);
     int64_t size = mesh.getSize(axis);
     if (part && canSplit(rule, assignment, part, size, inBlocks)) {
@@ -280,7 +281,7 @@ bool makesBlocks(Operation *op, dist::MeshOp mesh) {
   auto constraint = dyn_cast<dist::ConstrainOp>(op);
   if (!constraint)
     return false;
-  Layout layout = Layout::from(constraint.getSharding());
+  TensorLayout layout = TensorLayout::from(constraint.getSharding());
   RankedTensorType local = localType(constraint.getType(), layout, mesh);
   int64_t ahead = 1;
   for (auto [dim, axes] :
@@ -316,28 +317,28 @@ StringRef joinAxes(AxisList axes, dist::MeshOp mesh) {
   return axes.size() == 1 ? axes.front() : mesh.join(axes);
 }
 
-void dropSingletons(Layout &layout, dist::MeshOp mesh) {
+void dropSingletons(TensorLayout &layout, dist::MeshOp mesh) {
   auto singleton = [&](StringRef axis) { return !mesh.splits(axis); };
   for (DimAxes &axes : layout.dims)
     llvm::erase_if(axes, singleton);
   llvm::erase_if(layout.partial, [&](auto &part) { return singleton(part.first); });
 }
 
-std::optional<Layout> getLayout(Value value) {
+std::optional<TensorLayout> getLayout(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto function = dyn_cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
     if (!function)
       return std::nullopt;
     auto attr =
         function.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(), dist::kShardingAttr);
-    return attr ? std::optional(Layout::from(attr)) : std::nullopt;
+    return attr ? std::optional(TensorLayout::from(attr)) : std::nullopt;
   }
   auto result = cast<OpResult>(value);
   auto list = result.getOwner()->getAttrOfType<ArrayAttr>(dist::kShardingsAttr);
   if (!list || result.getResultNumber() >= list.size())
     return std::nullopt;
   auto attr = dyn_cast<dist::ShardingAttr>(list[result.getResultNumber()]);
-  return attr ? std::optional(Layout::from(attr)) : std::nullopt;
+  return attr ? std::optional(TensorLayout::from(attr)) : std::nullopt;
 }
 
 LogicalResult verifyHasLayouts(FunctionOpInterface function) {

@@ -1,9 +1,9 @@
-//===- Planner.h - Plans of one model under many flags --------------------===//
-#ifndef SHALE_PLANNING_PLANNER_H
-#define SHALE_PLANNING_PLANNER_H
+//===- ModelPlanner.h - Plans of one model under many flags ---------------===//
+#ifndef SHALE_PLANNING_MODELPLANNER_H
+#define SHALE_PLANNING_MODELPLANNER_H
 
 #include "lib/Planning/Candidates.h"
-#include "lib/Planning/Plan.h"
+#include "lib/Planning/ModelPlan.h"
 #include "llvm/Support/raw_ostream.h"
 #include <functional>
 
@@ -11,7 +11,7 @@ namespace shale {
 
 /// A plan, or the message of the first error.
 struct PlanOrError {
-  std::optional<Plan> plan;
+  std::optional<ModelPlan> plan;
   std::string wrong;
 };
 
@@ -21,13 +21,13 @@ using ProgressReport = std::function<void(size_t done, size_t all)>;
 
 /// Plans clones of a module after the recover stage. Keeps the last partitioned module:
 /// plans that differ only after partition share it.
-class Planner {
+class ModelPlanner {
 public:
-  explicit Planner(mlir::OwningOpRef<mlir::ModuleOp> recovered, ProgressReport progress = {})
+  explicit ModelPlanner(mlir::OwningOpRef<mlir::ModuleOp> recovered, ProgressReport progress = {})
       : recovered(std::move(recovered)), progress(std::move(progress)) {}
 
   /// Makes one plan; fails after an error.
-  mlir::FailureOr<Plan> plan(const CompileOptions &options);
+  mlir::FailureOr<ModelPlan> plan(const CompileOptions &options);
 
   /// Makes the plans of all options on all CPUs and returns them in the same order; prints no
   /// errors. Without `keepModules` the
@@ -36,7 +36,7 @@ public:
 
   /// Returns the plans for all values of the flags that were not typed, fastest first. The
   /// memory limit is not considered. The plans' modules are dropped.
-  std::vector<Plan> search(const CompileOptions &options);
+  std::vector<ModelPlan> search(const CompileOptions &options);
 
   /// Exit code of the stage in which the last plan failed.
   int exitCode = 0;
@@ -56,29 +56,31 @@ int64_t largestBatch(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_
                      ProgressReport progress = {});
 
 /// Returns the fastest of `plans` (fastest first) that fits, or null.
-const Plan *fastestThatFits(llvm::ArrayRef<Plan> plans, const MemoryLimit &limit);
+const ModelPlan *fastestThatFits(llvm::ArrayRef<ModelPlan> plans, const MemoryLimit &limit);
 
 /// Prints why no plan fits: which memory is too small, what is live at the peak of the
 /// smallest plan, the smallest limit that can be met, and which flags would lower it.
-void explainNoFit(Planner &planner, const CompileOptions &options, llvm::ArrayRef<Plan> plans,
-                  const MemoryLimit &limit, llvm::raw_ostream &os);
+void explainNoFit(ModelPlanner &planner, const CompileOptions &options,
+                  llvm::ArrayRef<ModelPlan> plans, const MemoryLimit &limit, llvm::raw_ostream &os);
 
 /// Prints the parts of the peak, and the changes that would lower it or make the step faster.
-void printVerdict(Planner &planner, const Plan &plan, llvm::raw_ostream &os);
+void printVerdict(ModelPlanner &planner, const ModelPlan &plan, llvm::raw_ostream &os);
 
 /// Returns the plans that differ from `plan` in one flag.
-std::vector<Plan> neighbours(Planner &planner, const Plan &plan, bool keepModules = false);
+std::vector<ModelPlan> neighbours(ModelPlanner &planner, const ModelPlan &plan,
+                                  bool keepModules = false);
 /// Prints one line: flags, bytes, flops and time of `to` compared with `from`.
-void printChange(const Plan &from, const Plan &to, llvm::raw_ostream &os);
+void printChange(const ModelPlan &from, const ModelPlan &to, llvm::raw_ostream &os);
 
 /// Prints which op makes a tensor, which op keeps it alive at the peak, and what other
 /// choices would cost. `name` is a tensor's name in the report or a source node. Returns false if
 /// there is none.
-bool printWhy(Planner &planner, const Plan &plan, llvm::StringRef name, llvm::raw_ostream &os);
+bool printWhy(ModelPlanner &planner, const ModelPlan &plan, llvm::StringRef name,
+              llvm::raw_ostream &os);
 
 /// Prints a table of plans, one for each combination of the values of --compare.
-void printComparison(Planner &planner, const CompileOptions &options, llvm::raw_ostream &os);
+void printComparison(ModelPlanner &planner, const CompileOptions &options, llvm::raw_ostream &os);
 
 } // namespace shale
 
-#endif // SHALE_PLANNING_PLANNER_H
+#endif // SHALE_PLANNING_MODELPLANNER_H

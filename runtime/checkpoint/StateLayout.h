@@ -1,8 +1,8 @@
 // The rank and the offset in its state block of every element of every parameter and
 // optimizer state. Files never hold flat offsets of groups: a piece is a parameter's
 // name, a role, a box and a range of the box's elements.
-#ifndef SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
-#define SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
+#ifndef SHALE_RUNTIME_CHECKPOINT_STATELAYOUT_H
+#define SHALE_RUNTIME_CHECKPOINT_STATELAYOUT_H
 
 #include "runtime/checkpoint/Box.h"
 #include "runtime/core/Types.h"

@@ -1,5 +1,5 @@
-//===- Planner.cpp - Plans of one model under many flags ------------------===//
-#include "lib/Planning/Planner.h"
+//===- ModelPlanner.cpp - Plans of one model under many flags -------------===//
+#include "lib/Planning/ModelPlanner.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Threading.h"
 #include "shale/Runtime.h"
@@ -23,7 +23,7 @@ static std::string graphKey(const CompileOptions &options) {
   return describeStages(graphOptions(options), StageId::Recover, StageId::Partition);
 }
 
-LogicalResult Planner::partition(const CompileOptions &options) {
+LogicalResult ModelPlanner::partition(const CompileOptions &options) {
   std::string key = graphKey(options);
   if (partitioned && key == partitionedFor)
     return success();
@@ -37,7 +37,7 @@ LogicalResult Planner::partition(const CompileOptions &options) {
   return success();
 }
 
-FailureOr<Plan> Planner::plan(const CompileOptions &options) {
+FailureOr<ModelPlan> ModelPlanner::plan(const CompileOptions &options) {
   if (failed(partition(options)))
     return failure();
   exitCode = SHALE_EXIT_INTERNAL;
@@ -98,7 +98,7 @@ private:
 
 } // namespace
 
-std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool keepModules) {
+std::vector<PlanOrError> ModelPlanner::planAll(ArrayRef<CompileOptions> all, bool keepModules) {
   std::vector<PlanOrError> plans(all.size());
   MLIRContext *context = recovered.get().getContext();
   ErrorCatcher errors(context);
@@ -136,7 +136,8 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
         if (lowered) {
           errors.listen(&result.wrong);
           OwningOpRef<ModuleOp> module(index == indices.back() ? fused.release() : lowered.clone());
-          if (FailureOr<Plan> plan = planFused(std::move(module), all[index], /*verify=*/false);
+          if (FailureOr<ModelPlan> plan =
+                  planFused(std::move(module), all[index], /*verify=*/false);
               succeeded(plan)) {
             result.plan = std::move(*plan);
             if (!keepModules)
@@ -153,22 +154,22 @@ std::vector<PlanOrError> Planner::planAll(ArrayRef<CompileOptions> all, bool kee
   return plans;
 }
 
-std::vector<Plan> Planner::search(const CompileOptions &options) {
-  std::vector<Plan> plans;
+std::vector<ModelPlan> ModelPlanner::search(const CompileOptions &options) {
+  std::vector<ModelPlan> plans;
   for (PlanOrError &each : planAll(candidates(options)))
     if (each.plan) // others are not possible on this machine; the first candidate was checked
       plans.push_back(std::move(*each.plan));
   // Ties are broken by less host memory, then less device memory, then by order: closer to
   // the typed flags first.
-  llvm::stable_sort(plans, [](const Plan &a, const Plan &b) {
+  llvm::stable_sort(plans, [](const ModelPlan &a, const ModelPlan &b) {
     return std::make_tuple(a.seconds, a.host(), a.device()) <
            std::make_tuple(b.seconds, b.host(), b.device());
   });
   return plans;
 }
 
-const Plan *shale::fastestThatFits(ArrayRef<Plan> plans, const MemoryLimit &limit) {
-  for (const Plan &plan : plans)
+const ModelPlan *shale::fastestThatFits(ArrayRef<ModelPlan> plans, const MemoryLimit &limit) {
+  for (const ModelPlan &plan : plans)
     if (plan.fits(limit))
       return &plan;
   return nullptr;
@@ -187,9 +188,9 @@ public:
     OwningOpRef<ModuleOp> module = import(batch);
     if (!module)
       return false;
-    const Plan *smallest = nullptr;
-    std::vector<Plan> plans = Planner(std::move(module), progress).search(options);
-    for (const Plan &plan : plans)
+    const ModelPlan *smallest = nullptr;
+    std::vector<ModelPlan> plans = ModelPlanner(std::move(module), progress).search(options);
+    for (const ModelPlan &plan : plans)
       if (plan.fits(limit) && (!smallest || plan.size(limit) < smallest->size(limit)))
         smallest = &plan;
     if (smallest)
@@ -203,7 +204,7 @@ public:
     OwningOpRef<ModuleOp> module = import(batch);
     if (!module)
       return false;
-    std::vector<PlanOrError> plan = Planner(std::move(module)).planAll(flags);
+    std::vector<PlanOrError> plan = ModelPlanner(std::move(module)).planAll(flags);
     return plan.front().plan && plan.front().plan->fits(limit);
   }
 

@@ -1,5 +1,5 @@
-//===- Search.cpp - Tries candidates until none is smaller ----------------===//
-#include "tools/shale-reduce/Search.h"
+//===- ReductionSearch.cpp - Tries candidates until none is smaller -------===//
+#include "tools/shale-reduce/ReductionSearch.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/CrashRecoveryContext.h"
@@ -25,13 +25,14 @@ static bool isValid(ModuleOp module) {
   return runSafely(module.getContext(), [&] { valid = succeeded(verify(module)); }) && valid;
 }
 
-Search::Search(ModuleOp module, const Test &test, std::string folder, SearchOptions options)
+ReductionSearch::ReductionSearch(ModuleOp module, const Test &test, std::string folder,
+                                 SearchOptions options)
     : best(module.clone()), test(test), folder(std::move(folder)), options(options),
       size(measure(module)), text(print(module, isValid(module))) {
   size.bytes = text.size();
 }
 
-std::string Search::print(ModuleOp module, bool isValid) const {
+std::string ReductionSearch::print(ModuleOp module, bool isValid) const {
   OpPrintingFlags flags;
   if (isValid)
     flags.assumeVerified();
@@ -46,7 +47,7 @@ std::string Search::print(ModuleOp module, bool isValid) const {
   return text;
 }
 
-llvm::Expected<Outcome> Search::runTest(StringRef candidate) {
+llvm::Expected<Outcome> ReductionSearch::runTest(StringRef candidate) {
   std::string path = folder + "/candidate.mlir";
   std::error_code error;
   llvm::raw_fd_ostream os(path, error);
@@ -62,10 +63,11 @@ llvm::Expected<Outcome> Search::runTest(StringRef candidate) {
   return test.run(path, folder + "/output.txt", options.seconds);
 }
 
-llvm::Expected<Outcome> Search::testInput() { return runTest(text); }
+llvm::Expected<Outcome> ReductionSearch::testInput() { return runTest(text); }
 
 /// Makes a candidate with a part of the reduction's targets. Returns whether it is the new best.
-llvm::Expected<bool> Search::tryPart(const Reduction &reduction, unsigned begin, unsigned end) {
+llvm::Expected<bool> ReductionSearch::tryPart(const Reduction &reduction, unsigned begin,
+                                              unsigned end) {
   interrupt = takeInterrupt();
   if (interrupt)
     return false;
@@ -103,7 +105,7 @@ llvm::Expected<bool> Search::tryPart(const Reduction &reduction, unsigned begin,
 }
 
 /// The number of targets in the best module so far.
-unsigned Search::countTargets(const Reduction &reduction) {
+unsigned ReductionSearch::countTargets(const Reduction &reduction) {
   OwningOpRef<ModuleOp> copy(best->clone());
   Part none(0, 0, options.allowInvalid);
   if (!runSafely(best->getContext(), [&] { reduction.apply(*copy, none); })) {
@@ -115,7 +117,7 @@ unsigned Search::countTargets(const Reduction &reduction) {
 
 /// Tries all targets at once, then halves, quarters, .. down to each alone. Goes from the last
 /// target to the first: users before what they use, and no removal shifts what is still to try.
-llvm::Expected<bool> Search::apply(const Reduction &reduction) {
+llvm::Expected<bool> ReductionSearch::apply(const Reduction &reduction) {
   bool changed = false;
   unsigned left = countTargets(reduction);
   for (unsigned length = left; length > 0; length = std::min(length / 2, left)) {
@@ -132,7 +134,7 @@ llvm::Expected<bool> Search::apply(const Reduction &reduction) {
   return changed;
 }
 
-llvm::Error Search::run(llvm::function_ref<llvm::Error(StringRef text)> onImprovement) {
+llvm::Error ReductionSearch::run(llvm::function_ref<llvm::Error(StringRef text)> onImprovement) {
   using Clock = std::chrono::steady_clock;
   improved = onImprovement;
   auto start = Clock::now();

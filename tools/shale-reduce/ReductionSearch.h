@@ -1,6 +1,6 @@
-//===- Search.h - Tries candidates until none is smaller ------------------===//
-#ifndef SHALE_REDUCE_SEARCH_H
-#define SHALE_REDUCE_SEARCH_H
+//===- ReductionSearch.h - Tries candidates until none is smaller ---------===//
+#ifndef SHALE_REDUCE_REDUCTIONSEARCH_H
+#define SHALE_REDUCE_REDUCTIONSEARCH_H
 
 #include "tools/shale-reduce/Reductions.h"
 #include "tools/shale-reduce/Test.h"
@@ -16,9 +16,10 @@ struct SearchOptions {
 };
 
 /// Reduces one module by delta debugging. Candidates are written to `folder`.
-class Search {
+class ReductionSearch {
 public:
-  Search(mlir::ModuleOp module, const Test &test, std::string folder, SearchOptions options);
+  ReductionSearch(mlir::ModuleOp module, const Test &test, std::string folder,
+                  SearchOptions options);
 
   /// Runs the test on the module as it is.
   llvm::Expected<Outcome> testInput();
@@ -55,4 +56,4 @@ private:
 
 } // namespace shale
 
-#endif // SHALE_REDUCE_SEARCH_H
+#endif // SHALE_REDUCE_REDUCTIONSEARCH_H

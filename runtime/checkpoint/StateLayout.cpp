@@ -1,5 +1,5 @@
 // The map between groups' slices and parameters' element ranges.
-#include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/StateLayout.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 

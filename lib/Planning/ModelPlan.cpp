@@ -1,5 +1,5 @@
-//===- Plan.cpp - The plan of one rank's program --------------------------===//
-#include "lib/Planning/Plan.h"
+//===- ModelPlan.cpp - The plan of one rank's program ---------------------===//
+#include "lib/Planning/ModelPlan.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "shale/Runtime.h"
@@ -7,10 +7,10 @@
 using namespace mlir;
 using namespace shale;
 
-int64_t Plan::device() const { return summary.peakBytes(mem::Memory::Device); }
-int64_t Plan::host() const { return summary.peakBytes(mem::Memory::Host); }
+int64_t ModelPlan::device() const { return summary.peakBytes(mem::Memory::Device); }
+int64_t ModelPlan::host() const { return summary.peakBytes(mem::Memory::Host); }
 
-bool Plan::fits(const MemoryLimit &limit) const {
+bool ModelPlan::fits(const MemoryLimit &limit) const {
   return (!limit.device || device() <= *limit.device) && (!limit.host || host() <= *limit.host) &&
          (!limit.sum || device() + host() <= *limit.sum);
 }
@@ -60,9 +60,9 @@ std::string shale::fusedKey(const CompileOptions &o) {
          (o.reshardAfterForward ? "" : "|keep gathered");
 }
 
-FailureOr<Plan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options,
-                                 bool verify) {
-  Plan plan;
+FailureOr<ModelPlan> shale::planFused(OwningOpRef<ModuleOp> fused, const CompileOptions &options,
+                                      bool verify) {
+  ModelPlan plan;
   plan.options = options;
   plan.module = std::move(fused);
   if (runStages(*plan.module, options, StageId::Fusion, StageId::Plan, verify))
