@@ -20,8 +20,8 @@ public:
   UnitResiduals(const Units &units, const UnitTraining &training, FlatFunction &flat)
       : training(training), flat(flat), made(units) {}
 
-  /// Adds to a value of a group what the last one of its kind lacked when it was sent, and keeps
-  /// what this one will lack.
+  /// Adds to a gradient of a group the rounding error of the last time the group was sent, and
+  /// keeps the rounding error of this time.
   mlir::Value add(Group &group, mlir::Value value, dist::EncodingAttr encoding);
   /// Leaves the residuals of an updated group as they were in a step that is left out, as its
   /// updates leave their state.

@@ -5,6 +5,7 @@
 - Each pass has a file, a flag and a test of its name. Each op family has one stem in td, cpp and test.
 - Each source file of the compiler is built.
 - No source file is longer than LONGEST lines. At most MOST_LONG functions have more than LONGEST_FUNCTION lines (functions.py).
+- No class has more than LONGEST_CLASS lines, its methods in all files included (classes.py).
 - Includes follow the layers. No folders include each other in a cycle.
 - Only lib/Target depends on properties of targets.
 - The compiler does not compute with the interpreter, which tests compare it with.
@@ -23,6 +24,7 @@ import re
 import subprocess
 import sys
 
+import classes
 from functions import LONGEST_FUNCTION, longer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -120,6 +122,12 @@ def check_functions(files):
     if len(found) > MOST_LONG:
         yield f"{len(found)} functions have more than {LONGEST_FUNCTION} lines; at most {MOST_LONG} may: split one of these"
         yield from (f"{path}:{line}: {name} has {lines} lines" for lines, path, line, name in found)
+
+
+def check_classes(files):
+    """No class is longer than the bar, its methods in all files included."""
+    for lines, folder, name in classes.longer():
+        yield f"{folder}: class {name} has {lines} lines with its methods; at most {classes.LONGEST_CLASS}: split it"
 
 
 def check_attributes(files):
@@ -299,7 +307,7 @@ def check_target_page():
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_interpreter(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_trajectories(files), *check_howtos(files), *check_facts(files), *check_target_page()]
+    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_interpreter(files), *check_functions(files), *check_classes(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_trajectories(files), *check_howtos(files), *check_facts(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
