@@ -14,8 +14,8 @@
 //                  NUMBER"
 // FAULT_JOURNAL=FILE, FAULT_ROOT=FOLDER
 //                  appends a record of each change below the folder once it was made, of all
-//                  processes in one order, from which test/e2e/fault/kills.py makes what a power cut
-//                  leaves
+//                  processes in one order, from which test/e2e/fault/kills.py makes what a power
+//                  cut leaves
 #include <atomic>
 #include <cerrno>
 #include <climits>
