@@ -5,6 +5,9 @@
 #include "lib/Interpreter/Training.h"
 #include "lib/Support/CrashHandler.h"
 #include "lib/Support/InputFile.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/AsmParser/AsmParserState.h"
+#include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
@@ -14,6 +17,7 @@
 #include "shale/Plugin.h"
 #include "shale/Runtime.h"
 #include "tools/shale-run/GradientCheck.h"
+#include "tools/shale-run/JsonPrinter.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -21,6 +25,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -74,6 +79,9 @@ cl::opt<bool>
 cl::opt<double> progress("progress",
                          cl::desc("--check-gradient: seconds between lines of progress"),
                          cl::init(10), cl::value_desc("seconds"), cl::cat(category));
+cl::opt<bool> printsJson("json",
+                         cl::desc("print the program as JSON, for scripts, instead of running it"),
+                         cl::cat(category));
 cl::list<std::string> plugins("load-pass-plugin",
                               cl::desc("a plug-in with dialects and evaluators of its own"),
                               cl::value_desc("file.so"), cl::cat(category));
@@ -110,8 +118,23 @@ NamedTensors readIfGiven(const std::string &path) {
   return path.empty() ? NamedTensors() : orExit(readSafeTensors(path), SHALE_EXIT_DATA);
 }
 
-OwningOpRef<ModuleOp> parse(const std::string &path, llvm::SourceMgr &sources,
-                            MLIRContext &context) {
+/// Parses a module, with the names of its values and blocks unless it is bytecode.
+OwningOpRef<ModuleOp> parseWithNames(const llvm::SourceMgr &sources, MLIRContext &context,
+                                     AsmParserState &names) {
+  const llvm::MemoryBuffer &buffer = *sources.getMemoryBuffer(sources.getMainFileID());
+  if (isBytecode(buffer))
+    return parseSourceFile<ModuleOp>(sources, &context);
+  Block block;
+  if (failed(parseAsmSourceFile(sources, &block, ParserConfig(&context), &names)))
+    return {};
+  auto location = FileLineColLoc::get(&context, buffer.getBufferIdentifier(), 0, 0);
+  return mlir::detail::constructContainerOpForParserIfNecessary<ModuleOp>(&block, &context,
+                                                                          location);
+}
+
+/// Parses the file, or prints the error and exits. With `names`, these are of its text.
+OwningOpRef<ModuleOp> parse(const std::string &path, llvm::SourceMgr &sources, MLIRContext &context,
+                            AsmParserState *names = nullptr) {
   CrashStage stage("parsing", path);
   ToolError error;
   auto buffer = openIr(path, error);
@@ -120,7 +143,8 @@ OwningOpRef<ModuleOp> parse(const std::string &path, llvm::SourceMgr &sources,
     exit(error.exitCode);
   }
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-  auto module = parseSourceFile<ModuleOp>(sources, &context);
+  OwningOpRef<ModuleOp> module = names ? parseWithNames(sources, context, *names)
+                                       : parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
     exit(SHALE_EXIT_DATA);
   return module;
@@ -232,6 +256,27 @@ LogicalResult compareWith(ModuleOp module, MLIRContext &context, const CompareOp
   return compareModules(modules, names, options, llvm::outs());
 }
 
+/// Returns the exit code of an error in the flags, which it prints, or SHALE_EXIT_OK.
+int checkFlags() {
+  if ((as != "declared" && as != "f64") || ranks < 0 || ranks > 1024 || steps < 0) {
+    llvm::errs()
+        << "shale-run: error: --as is declared or f64, --ranks 1 to 1024, --steps positive\n";
+    return SHALE_EXIT_USAGE;
+  }
+  const std::reference_wrapper<const cl::Option> ofRuns[] = {function, inputs,        out,  compare,
+                                                             mutate,   checkGradient, steps};
+  for (const cl::Option &other : ofRuns)
+    if (printsJson && other.getNumOccurrences() > 0) {
+      llvm::errs() << "shale-run: error: --json runs nothing: leave out --" << other.ArgStr << "\n";
+      return SHALE_EXIT_USAGE;
+    }
+  if (llvm::sys::fs::is_directory(out)) { // before the work
+    llvm::errs() << "shale-run: error: " << out << ": it is a folder\n";
+    return SHALE_EXIT_IO;
+  }
+  return SHALE_EXIT_OK;
+}
+
 } // namespace
 
 static int start(int argc, char **argv);
@@ -257,16 +302,10 @@ static int start(int argc, char **argv) {
       "  shale-run a.mlir                                  runs a's functions on random inputs\n"
       "  shale-run --as=f64 a.mlir --compare=b.mlir        exit 0 if both compute the same\n"
       "  shale-run --check-gradient a.mlir                 gradients against central differences\n"
-      "  shale-run --steps=20 --batches=b.safetensors a.mlir   trains, one JSON line per step\n");
-  if ((as != "declared" && as != "f64") || ranks < 0 || ranks > 1024 || steps < 0) {
-    llvm::errs()
-        << "shale-run: error: --as is declared or f64, --ranks 1 to 1024, --steps positive\n";
-    return SHALE_EXIT_USAGE;
-  }
-  if (llvm::sys::fs::is_directory(out)) { // before the work
-    llvm::errs() << "shale-run: error: " << out << ": it is a folder\n";
-    return SHALE_EXIT_IO;
-  }
+      "  shale-run --steps=20 --batches=b.safetensors a.mlir   trains, one JSON line per step\n"
+      "  shale-run --json a.mlir                           prints a as JSON, for scripts\n");
+  if (int wrong = checkFlags())
+    return wrong;
   DialectRegistry registry;
   registerAllDialects(registry);
   for (const std::string &plugin : plugins)
@@ -279,7 +318,13 @@ static int start(int argc, char **argv) {
                                       // not use
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = parse(input, sources, context);
+  AsmParserState names;
+  OwningOpRef<ModuleOp> module = parse(input, sources, context, printsJson ? &names : nullptr);
+  if (printsJson) {
+    CrashStage printing("printing", input);
+    printJson(*module, names, llvm::outs());
+    return SHALE_EXIT_OK;
+  }
   CrashStage running("running", input);
   Options settings;
   settings.asF64 = as == "f64";
