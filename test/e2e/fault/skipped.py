@@ -8,11 +8,9 @@ checkpoint, with bias corrections that count applied updates: m / (1 - beta1^t) 
 all steps the difference would be a factor.) A run that is stopped after the skips and after an update, and resumed, has the bits of an
 uninterrupted run. A mutant that applies the updates of skipped steps is noticed.
 """
-import re
-
 import numpy as np
 
-from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, read_safetensors, same_bits, save_safetensors
+from runner import Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, read_safetensors, same_bits, save_safetensors
 
 SCHEDULE = ["--schedule", "constant"]
 TYPES = ["--param-dtype", "f16"]
@@ -66,9 +64,10 @@ def train(case, program, out):
     return first, states
 
 
-def always_updates(text):
-    """A planned program with a constant in place of `loss and norm are finite`."""
-    return re.sub(rf"= nn\.and {VALUE}, {VALUE} : tensor<i1>", "= nn.constant dense<true> : tensor<i1>", text)
+def always_updates(program):
+    """The text of a planned program with a constant in place of `loss and norm are finite`."""
+    return program.with_lines({op: f"{op.results[0].name} = nn.constant dense<true> : tensor<i1>"
+                               for op in program.ops("nn.and") if op.results[0].type == "tensor<i1>"})
 
 
 def check_mutant(case, work):

@@ -14,10 +14,11 @@ import tempfile
 
 import numpy as np
 
+from ir_program import Program
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MODELS = ROOT / "test" / "models"
 LOSS, NORM, WEIGHT = 2e-5, 1e-4, 2e-4
-VALUE = r"%[\w.$-]+"  # the name of a value in IR, as a regular expression
 TYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_}
 
 
@@ -68,23 +69,21 @@ def series(out):
     return [(line["step"], line["loss"], line["grad_norm"]) for line in metrics(out)]
 
 
-def longest_chain(text, kind):
-    """The longest chain of dependent values of a type in a function. Each value rounds once."""
-    depth, longest = {}, 0
-    for line in text.split("\n"):
-        if "func.func" in line:
-            depth = {}
-        found = re.match(r"\s*(%[^=]+?) = \w+\.\w+", line)
-        if not found:
-            continue
-        rest = line.split(" = ", 1)[1]
-        here = max((depth.get(name, 0) for name in re.findall(VALUE, rest)), default=0)
-        types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
-        here += bool(re.search(rf"[x<]{kind}>", types))
-        for name in re.findall(VALUE, found.group(1)):
-            depth[name] = here
-        longest = max(longest, here)
-    return longest
+def read_program(tools, path):
+    """The program in a file of IR, by shale-run of the folder `tools`."""
+    path = pathlib.Path(path)
+    said = run([pathlib.Path(tools) / "shale-run", "--json", path], f"reading {path.name}").stdout
+    return Program(json.loads(said), None if path.suffix == ".mlirbc" else path.read_text())
+
+
+def longest_chain(program, kind):
+    """The longest chain of dependent values of an element type in a function. Each value rounds once."""
+    depth = {}
+    for op in (op for function in program.ops("func.func") for op in function.walk()):
+        here = max((depth.get(operand, 0) for operand in op.operands), default=0)
+        here += any(result.element == kind for result in op.results)
+        depth.update(dict.fromkeys(op.results, here))
+    return max(depth.values(), default=0)
 
 
 class Case:
@@ -197,12 +196,11 @@ def stage_files(case, folder, emit, shard, ranks, flags=(), sizes=None):
 
 
 def compile_changed(case, folder, program, shard, ranks, flags, change):
-    """Compiles the planned program that `change` makes of the text of the planned program. Returns the output of the compiler."""
-    planned = stage_files(case, folder, "rt", shard, ranks, flags)["plan"]
-    text = planned.read_text()
+    """Compiles the text that `change` makes of the planned program. Returns the output of the compiler."""
+    planned = read_program(case.bin, stage_files(case, folder, "rt", shard, ranks, flags)["plan"])
     changed = folder / "changed.mlir"
-    changed.write_text(change(text))
-    if changed.read_text() == text:
+    changed.write_text(change(planned))
+    if changed.read_text() == planned.text:
         raise Deviates("the plan has nothing to change")
     return run([case.bin / "shalec", "--compile-from=plan", changed, "-o", program], "compiling a changed plan").stdout
 

@@ -1,7 +1,5 @@
 """Programs of test/models/llama on meshes with and without tensor axes, and the layouts that shale-opt plans."""
-import re
-
-from runner import Deviates, run, same_bits
+from runner import Deviates, read_program, run, same_bits
 
 COLUMNS, ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
 PLAN = "|".join(COLUMNS) + "=column," + "|".join(ROWS) + "=row"
@@ -59,6 +57,16 @@ def check_resumes(case, work, chains):
 
 
 def splits(case, ir, options=""):
-    """The layouts over tensor axes that the pass gives to the arguments of functions, in order."""
-    text = run([case.bin / "shale-opt", ir, f"--shale-plan-sharding{options}"], "shale-opt").stdout
-    return [re.findall(r'dist\.sharding = (#[\w.]*(?:<[^>]*>)?)|nn\.state = @("?[\w./]+)', line) for line in text.splitlines() if "func.func" in line], text
+    """The layouts over tensor axes that the pass gives to arguments and results of functions: for each function pairs of the layout, None if
+    the value is whole, and the name of the state, None of another value. Also returns the program with the layouts."""
+    split = ir.with_suffix(".split.mlir")
+    run([case.bin / "shale-opt", ir, f"--shale-plan-sharding{options}", "-o", split], "shale-opt")
+    program = read_program(case.bin, split)
+    return [[(value.get("dist.sharding"), value.get("nn.state"))
+             for value in (*function.attributes.get("arg_attrs", []), *function.attributes.get("res_attrs", []))]
+            for function in program.ops("func.func")], program
+
+
+def has_layouts(found):
+    """Whether a value has a layout in what splits() found."""
+    return any(layout for function in found for layout, _ in function)

@@ -207,7 +207,11 @@ def check_program(case, work, shard, ranks, offload="none", recompute="none"):
 def check_mutant(case, work):
     """A buffer that is not a copy in flight must not escape the table by being called communication."""
     unit = next(unit for unit in units_of(case, 2, 4, 4) if unit != "root")
-    compile_changed(case, work / "ir", work / "train", "full", 2, (), lambda text: text.replace(f' gradients "{unit}"', f' communication "{unit}"'))
+
+    def as_communication(planned):
+        buffers = [op for op in planned.ops("rt.buffer") if op.word("category") == "gradients" and op.attributes["name"] == unit]
+        return planned.with_lines({op: planned.line(op).replace(" gradients ", " communication ") for op in buffers})
+    compile_changed(case, work / "ir", work / "train", "full", 2, (), as_communication)
     case.train(work / "train", work / "run", steps=3, flags=["--report-buffers", work / "report.json"])
     report = json.loads((work / "report.json").read_text())
     expect_deviation(lambda: check_copies("mutant", {}, report, "none"), "that a gradient is called communication", f"{unit} with")

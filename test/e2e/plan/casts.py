@@ -11,9 +11,10 @@ Looks at every kernel of the fixtures' programs in 16-bit floats, with several s
   its own or of a collective.
 - Products read and write 16-bit floats.
 """
-import re
+import math
 
-from runner import MODELS, VALUE, Deviates, main, run
+from ir_program import collective
+from runner import MODELS, Deviates, main, read_program, run
 
 MOVES = {"cast", "reshape", "transpose", "slice", "concat", "broadcast", "pad"}
 SUMS = {"reduce", "embedding_grad"}
@@ -26,80 +27,75 @@ POLICIES = [["--param-dtype", "bf16"], ["--param-dtype", "bf16", "--reduce-dtype
 
 
 class Kernel:
-    """The ops of a kernel, read from lines `%r = nn.op %a, ... : types`."""
+    """What a kernel computes: the names of its ops without the dialect, and the values that it stores."""
 
-    def __init__(self, body):
-        self.makers, self.yields = {}, []
-        for line in body.splitlines():
-            made = re.match(rf"\s*({VALUE})(?::\d+)?(?:, {VALUE})* = nn\.(\w+)(.*)", line)
-            if made:
-                result, op, rest = made.groups()
-                types = re.findall(r"tensor<([^>]*)>", rest)
-                self.makers[result] = (op, re.findall(VALUE, rest), types)
-            elif "rt.yield" in line:
-                self.yields = list(zip(re.findall(VALUE, line), re.findall(r"tensor<([^>]*)>", line)))
-        self.ops = {op for op, _, _ in self.makers.values()} - {"constant"}
-
-    def widened(self, value):
-        """Whether the value is a widened 16-bit value, possibly moved."""
-        op, operands, types = self.makers.get(value, (None, [], []))
-        if op == "cast":
-            return types[0].endswith("f16")
-        return op in MOVES and any(self.widened(operand) for operand in operands)
+    def __init__(self, op):
+        self.ops = {short(inner) for inner in op.body[:-1]} - {"constant"}
+        self.stored = op.body[-1].operands
 
 
-def elements(kind):
-    sizes = [int(size) for size in kind.split("x")[:-1]]
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
+def short(op):
+    """The name of an op without the dialect."""
+    return op.name.split(".", 1)[1]
 
 
-def check_program(text, what):
-    kernels = {m[1]: Kernel(m[2]) for m in re.finditer(r"rt\.kernel @(\S+?)[ (](.*?rt\.yield[^\n]*)", text, re.S)}
-    if not kernels or "rt.gemm" not in text:
+def widened(value):
+    """Whether the value is a widened 16-bit value, possibly moved."""
+    op = value.producer
+    if op and op.name == "nn.cast":
+        return op.operands[0].element.endswith("f16")
+    return bool(op) and short(op) in MOVES and any(widened(operand) for operand in op.operands)
+
+
+def is_large(value):
+    return math.prod(value.shape) > 1
+
+
+def root(value):
+    """The buffer that a view or a shard is a part of."""
+    while value.producer.name != "rt.buffer":
+        value = value.producer.operands[0]
+    return value
+
+
+def is_state(value):
+    return value.producer.word("space") == "state"
+
+
+def check_launch(what, name, kernel, outputs):
+    """A kernel must not store a 16-bit value in f32, except in state."""
+    for place, value in zip(outputs, kernel.stored, strict=True):
+        if value.element == "f32" and is_large(value) and widened(value) and not is_state(place):
+            raise Deviates(f"{what}: @{name} stores a 16-bit value in f32: {value.type}")
+
+
+def check_program(program, what):
+    """The numbers of kernels and of launches that only round."""
+    kernels = {name: Kernel(op) for name, op in program.symbols("rt.kernel").items()}
+    if not kernels or not program.ops("rt.gemm"):
         raise Deviates(f"{what}: found no kernels")
-    if re.search(r"rt\.gemm [^\n]*f32>, memref<[^\n]*f16> *$", text, re.M):
-        raise Deviates(f"{what}: a product widens into memory")
-    rounds, last = 0, {}
-    makers = {}
-    for line in text.splitlines():
-        made = re.match(rf"\s*({VALUE}) = rt\.(buffer|view|shard)\s+(\S+)", line)
-        if made:
-            makers[made[1]] = (made[2], made[3].rstrip(","))
-        summed = re.search(rf"rt\.collective (?:all_reduce|reduce_scatter) {VALUE} to ({VALUE})", line)
-        if summed:
-            last[summed[1]] = {"reduce"}
-        launch = re.search(r"rt\.launch @(\S+?)\((.*?)\) to \((.*?)\)", line)
-        if "rt.func" in line:
-            makers, last = {}, {}
-        if not launch:
+    for product in program.ops("rt.gemm"):
+        if product.operands[0].element == "f32" and product.operands[2].element.endswith("f16"):
+            raise Deviates(f"{what}: a product widens into memory")
+    rounds, last = 0, {}  # `last`: the names of the ops that made a value
+    for op in program.walk():
+        if collective(op) in ("all_reduce", "reduce_scatter"):
+            last[op.operands[1]] = {"reduce"}
+        if op.name != "rt.launch":
             continue
-        kernel = kernels[launch[1]]
-
-        def root(value):
-            while makers.get(value, ("buffer", ""))[0] != "buffer":
-                value = makers[value][1]
-            return value
-        inputs, outputs = ([root(v) for v in re.findall(VALUE, group)] for group in (launch[2], launch[3]))
-        for place, (value, kind) in zip(outputs, kernel.yields, strict=True):
-            state = makers.get(place, ("", ""))[1] == "state"
-            if kind.endswith("f32") and elements(kind) > 1 and kernel.widened(value) and not state:
-                raise Deviates(f"{what}: @{launch[1]} stores a 16-bit value in f32: tensor<{kind}>")
-        only = "cast" in kernel.ops and kernel.ops <= MOVES and any(elements(kind) > 1 for _, kind in kernel.yields)
-        if only:
+        name = op.symbol("kernel")
+        kernel, count = kernels[name], op.attributes["operandSegmentSizes"][0]
+        inputs, outputs = ([root(value) for value in side] for side in (op.operands[:count], op.operands[count:]))
+        check_launch(what, name, kernel, outputs)
+        if "cast" in kernel.ops and kernel.ops <= MOVES and any(is_large(value) for value in kernel.stored):
             rounds += 1
             for value in inputs:
-                state = makers.get(value, ("", ""))[1] == "state"
-                if not state and not last.get(value, set()) & SUMS:
-                    raise Deviates(f"{what}: @{launch[1]} only casts what {sorted(last.get(value, {'nothing'}))} made")
+                if not is_state(value) and not last.get(value, set()) & SUMS:
+                    raise Deviates(f"{what}: @{name} only casts what {sorted(last.get(value, {'nothing'}))} made")
         made = set(kernel.ops)
-        before = set().union(*(last.get(value, set()) for value in inputs))
         if made <= MOVES:
-            made |= before
-        for value in outputs:
-            last[value] = made
+            made = made.union(*(last.get(value, set()) for value in inputs))
+        last.update(dict.fromkeys(outputs, made))
     return len(kernels), rounds
 
 
@@ -110,7 +106,7 @@ def check(a, work):
             for policy in POLICIES:
                 out = work / "program.mlir"
                 run([f"{a.build}/bin/shalec", MODELS / case / "model.onnx", *dims, *mesh, *policy, "--emit", "rt", "-o", out], "shalec")
-                found = check_program(out.read_text(), " ".join([case, *mesh, *policy]))
+                found = check_program(read_program(f"{a.build}/bin", out), " ".join([case, *mesh, *policy]))
                 programs, kernels, rounds = programs + 1, kernels + found[0], rounds + found[1]
     return f"{programs} programs, {kernels} kernels: no 16-bit value is stored in f32; {rounds} launches only round, each a master or a sum"
 

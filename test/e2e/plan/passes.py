@@ -25,7 +25,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from runner import Case, Deviates, longest_chain, main, run, stage_files
+from runner import Case, Deviates, longest_chain, main, read_program, run, stage_files
 
 SHARE = {"gpt2": 160, "llama": 160, "plain": 600}
 POLICY_SHARE = {"gpt2": 2, "llama": 2, "plain": 16}
@@ -107,8 +107,9 @@ class Chain:
 
     def check(self, *same):
         """`same`: planned programs with other flags that must have the bits of this one."""
-        texts = [path.read_text() for path in self.files]
-        self.narrowest = next(kind for kind in ("bf16", "f16", "f32") if any(re.search(rf"[x<]{kind}>", text) for text in texts))
+        read = [read_program(self.case.bin, path) for path in self.files]
+        elements = {value.element for program in read for value in program.values()}
+        self.narrowest = next(kind for kind in ("bf16", "f16", "f32") if kind in elements)
         cuts = [self.first("autodiff")] if "--accumulate" in self.flags else []
         floor = ["--floor=0.01"] if cuts else []  # gradients of key biases are zero except for rounding
         rounds_state = [self.first("precision")] if "--master-dtype" in self.flags else []
@@ -116,7 +117,7 @@ class Chain:
         for begin, end in zip([0, *cuts, *rounds_state], [*cuts, *rounds_state, tensors]):
             self.compare("f64", self.files[begin:end], "--as=f64", *floor)
         partitioned, fused, decomposed = self.first("partition", "materialize-units$"), self.first("fusion"), self.first("fusion", "decompose$|fusion$")
-        self.bound = max(longest_chain(text, self.narrowest) for text in texts[:decomposed + 1]) * UNIT[self.narrowest]
+        self.bound = max(longest_chain(program, self.narrowest) for program in read[:decomposed + 1]) * UNIT[self.narrowest]
         declared = [f"--tolerance={self.bound}", *floor]
         if cuts:
             self.compare("declared", self.files[:cuts[0]], *declared)

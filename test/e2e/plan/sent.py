@@ -34,11 +34,11 @@ Programs in f32 also have the losses and norms of the trajectory; with an L2 ter
 --stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR. NCCL does not report what it sends: each of its calls counts as a ring.
 """
 import json
-import re
 import sys
 from collections import Counter
 
-from runner import LOSS, MODELS, NORM, VALUE, Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, run
+from runner import LOSS, MODELS, NORM, Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, run
+from ir_program import collective
 from units import INT8, units_of
 
 # Parameters that are tied to another; units whose gradient does not read them; output layers that are units, with which a forward pass ends
@@ -131,10 +131,14 @@ def scalars_of(strategy, shards, replicas, batches, brings=False):
     return found
 
 
-def gathered_again(text):
-    """A planned program in which a gather whose wait follows it runs twice."""
-    sites = 1 + max(int(site) for site in re.findall(r" site = (\d+) ", text))
-    return re.sub(rf"(?m)^( *)({VALUE})( = rt\.collective all_gather .* site = )\d+( .*\n) *rt\.wait \2\n", rf"\g<0>\1%again\g<3>{sites}\4\1rt.wait %again\n", text, count=1)
+def gathered_again(program):
+    """The text of a planned program in which a gather whose wait follows it runs twice."""
+    ops = list(program.walk())
+    gather, wait = next((op, after) for op, after in zip(ops, ops[1:]) if collective(op) == "all_gather" and after.operands == op.results)
+    [token], site = gather.results, gather.attributes["site"]
+    sites = 1 + max(op.attributes["site"] for op in program.ops("rt.collective"))
+    again = program.line(gather).replace(f"{token.name} =", "%again =", 1).replace(f" site = {site} ", f" site = {sites} ")
+    return program.with_lines({wait: "\n".join([program.line(wait), again, "rt.wait %again"])})
 
 
 def check_program(case, work, setting, change=None, stubs=None):

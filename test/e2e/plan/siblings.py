@@ -15,36 +15,39 @@ selective, block, and auto within less memory than none takes.
 import re
 import sys
 
-from runner import MODELS, Case, Deviates, expect_deviation, main, run, same_bits
+from runner import MODELS, Case, Deviates, expect_deviation, main, read_program, run, same_bits
 
 STEPS, LAYERS, WIDTH = 4, 2, 192
 FLAGS = ["--param-dtype=bf16", "--target=cuda:emulated"]
 
 
-def kernels_of(text):
-    """The bodies of kernels by name."""
-    return {name: body for name, body in re.findall(r"rt\.kernel @(\S+?)(\(.*?\n  \})", text, re.DOTALL)}
+def activates(kernel):
+    """Whether a kernel computes the activation between gate and up."""
+    values = [*kernel.arguments, *(result for op in kernel.body for result in op.results)]
+    return any(op.name == "nn.silu" for op in kernel.body) and any(WIDTH in value.shape[1:] for value in values)
 
 
-def check_kernels(text, recomputes):
+def joins(kernel):
+    """Whether a kernel joins values and stores another one, too."""
+    return any(op.name == "nn.concat" for op in kernel.body) and len(kernel.body[-1].operands) > 1
+
+
+def check_kernels(program, recomputes):
     """Checks which kernels of the backward pass compute the activation. Returns the name of the one that joins gradients."""
-    kernels = kernels_of(text)
-    step = text[text.index("rt.func @step"):text.index("rt.func @evaluate")]
-    again = [name for name, rest in re.findall(r"rt\.launch @(\S+?)\((.*)", step) if "#backward" in rest and f"x{WIDTH}x" in kernels[name] and "nn.silu" in kernels[name]]
-    joined = [name for name in again if "nn.concat" in kernels[name] and re.search(r"rt\.yield %\S+, %", kernels[name])]
+    kernels = program.symbols("rt.kernel")
+    launched = [op.symbol("kernel") for op in program.symbols("rt.func")["step"].body if op.name == "rt.launch" and op.word("nn.phase") == "backward"]
+    again = [name for name in launched if activates(kernels[name])]
+    joined = [name for name in again if joins(kernels[name])]
     wanted = LAYERS if recomputes else 0
     if len(joined) != wanted or (recomputes and again != joined):
         raise Deviates(f"{len(joined)} of {len(again)} launches of the backward pass that compute the activation also join gradients, not {wanted}")
     return joined[0] if joined else None
 
 
-def spoil(name, text):
-    """The program in which the first product of that kernel, the activation, is a sum."""
-    start = text.index(f"rt.kernel @{name}(")
-    end = text.index("rt.yield", start)
-    body = text[start:end]
-    mul = re.search(r"nn\.mul (%\S+), (%\S+) : tensor<\S+>", body)
-    return text[:start] + body.replace(mul[0], mul[0].replace("nn.mul", "nn.add"), 1) + text[end:]
+def spoil(name, program):
+    """The text of the program in which the first product of that kernel, the activation, is a sum."""
+    product = next(op for op in program.symbols("rt.kernel")[name].body if op.name == "nn.mul")
+    return program.with_lines({product: program.line(product).replace("nn.mul", "nn.add")})
 
 
 class Programs:
@@ -54,19 +57,20 @@ class Programs:
         run([sys.executable, MODELS / "scale.py", "llama-wide", self.model, "--random-weights"], "scale.py")
 
     def compile(self, name, flags):
-        """Compiles a program, whose plan it returns as text."""
+        """Compiles a program, whose plan it returns."""
         command = [self.case.bin / "shalec", self.model, *self.case.quiet, *self.case.model_flags(), *FLAGS, *flags]
         self.peak = int(re.search(r"peak (\d+)", run([*command, "--plan-only"], "shalec").stdout)[1])
         run([*command, "-o", self.work / name, "--save-temps", self.work / f"{name}-ir"], "shalec")
-        return next((self.work / f"{name}-ir").glob("*-plan.mlir")).read_text()
+        return read_program(self.case.bin, next((self.work / f"{name}-ir").glob("*-plan.mlir")))
 
-    def check_why(self, text, joined, flags):
+    def check_why(self, program, joined, flags):
         """--why states that a kernel computes a node again beside others, and that the products of gate and up are kept."""
-        alone = re.findall(r'{mem\.recomputes = \["([^"]*)"\]', text)
-        launch = re.search(rf"rt\.launch @{re.escape(joined)}\(.*mem\.recomputes = \[(.*?)\]", text)[1]
-        kept = re.findall(r'"(node_linear\w*)"', launch)
+        again = [(op, op.attributes["mem.recomputes"]) for op in program.walk() if "mem.recomputes" in op.attributes]
+        alone = [nodes[0] for _, nodes in again if len(nodes) == 1]
+        beside = next(nodes for op, nodes in again if op.name == "rt.launch" and op.symbol("kernel") == joined)
+        kept = [node for node in beside if node.startswith("node_linear")]
         if not alone or len(kept) != 2:
-            raise Deviates(f"kernels compute {alone} alone again, and {launch} in {joined}")
+            raise Deviates(f"kernels compute {alone} alone again, and {beside} in {joined}")
         for node, wanted in [(alone[0], "yes, for the backward pass, in a kernel that computes other values, too"), *((node, "no, --recompute selective keeps it") for node in kept)]:
             printed = run([self.case.bin / "shalec", self.model, *self.case.quiet, *self.case.model_flags(), *FLAGS, *flags, "--why", node], "shalec --why").stdout
             if f"recomputed    {wanted}" not in printed:
@@ -83,13 +87,13 @@ def check(a, work):
     kept, plain = programs.peak, programs.train("none")
     for name, flags in {"selective": ["--recompute", "selective"], "block": ["--recompute", "block"],
                         "auto": ["--recompute", "auto", "--memory-limit", kept - 1]}.items():
-        text = programs.compile(name, flags)
-        joined = check_kernels(text, recomputes=True)
+        program = programs.compile(name, flags)
+        joined = check_kernels(program, recomputes=True)
         if name == "selective":
-            programs.check_why(text, joined, flags)
+            programs.check_why(program, joined, flags)
         same_bits(plain, programs.train(name), f"--recompute none and {name}")
     changed = work / "changed.mlir"
-    changed.write_text(spoil(joined, text))
+    changed.write_text(spoil(joined, program))
     run([programs.case.bin / "shalec", "--compile-from=plan", changed, "-o", work / "spoiled"], "compiling a changed plan")
     expect_deviation(lambda: same_bits(plain, programs.train("spoiled"), "--recompute none and a changed program"), "another activation", "differ")
     return f"4 programs of {LAYERS} layers have the same bits after {STEPS} steps"

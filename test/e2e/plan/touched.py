@@ -18,13 +18,14 @@ allocation of each operand. The test checks for one step:
 Mutants must fail: the offset of a buffer is changed to that of another buffer that is live at the same time, and the program is
 compiled from the changed plan.
 """
+import math
 import os
 import pathlib
-import re
 
 import numpy as np
 
-from runner import VALUE, Case, Deviates, expect_deviation, main, run, stage_files
+from ir_program import collective
+from runner import Case, Deviates, expect_deviation, main, read_program, run, stage_files
 
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
 # Libraries that libshale_rt.a needs (lib/Target/CPU), and the calls that the shim intercepts.
@@ -32,6 +33,9 @@ LIBRARIES = ["-lgloo", "-l:libsodium.a", "-ldnnl", "-lgomp", "-lpthread"]
 WRAPPED = ["launch", "gemm", "gemm_thread", "copy", "zero", "coordinate", "store_coordinate", "start", "wait", "transfer_start",
            "transfer_wait"]
 SIZES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2, "i64": 8, "i32": 4, "i1": 1}
+HOST = 1  # mem::Memory::Host
+# The number of operands that an op reads. It writes the others.
+READS = {"rt.gemm": 2, "rt.copy": 1, "rt.transfer": 1, "rt.collective": 1, "rt.zero": 0, "rt.coordinate": 0}
 READ, WRITTEN, READ_AFTER = 1, 2, 4
 NONE, GIVEN = -1, -2  # no buffer; content from before the step
 BAR = 1.05
@@ -41,55 +45,59 @@ PROGRAMS = [("full", 2, []), ("none", 1, ["--offload", "activations"]), ("optimi
 
 
 class Buffer:
-    """A planned allocation, or memory outside the planned blocks (block None)."""
+    """A planned allocation, or memory outside the planned blocks (block None). `op` is the rt.buffer."""
 
-    def __init__(self, value, name, block, offset, size):
-        self.value, self.name, self.block, self.offset, self.size = value, f"{value} '{name}'", block, offset, size
+    def __init__(self, op):
+        [result], space = op.results, op.word("space")
+        block = f"host {space}" if op.attributes.get("memory") == HOST else space
+        self.op, self.name = op, f"{result.name} '{op.attributes['name']}'"
+        self.block, self.offset = block if space in ("state", "arena") else None, op.attributes.get("offset", 0)
+        self.size = bytes_of(result)
 
 
-def bytes_of(kind):
-    *dims, element = kind.split("x")
-    return int(np.prod([int(dim) for dim in dims], dtype=np.int64)) * SIZES[element]
+def bytes_of(value):
+    return math.prod(value.shape) * SIZES[value.element]
+
+
+def sides(op):
+    """The operands that an op reads, and those that it writes."""
+    if op.name == "rt.launch":
+        count = op.attributes["operandSegmentSizes"][0]
+        return op.operands[:count], op.operands[count:]
+    return op.operands[:READS[op.name]], op.operands[READS[op.name]:]
 
 
 class Plan:
     """Blocks, and of each function its ops in order: (name, operands read, operands written); an operand is (buffer, view offset, axis and
     size of a shard), a wait has the number of its start."""
 
-    def __init__(self, text):
-        self.blocks = {space.replace("_", " "): int(size) for space, size in re.findall(r"rt\.((?:host_)?(?:state|arena))_bytes = (\d+)", text)}
-        self.axes = re.findall(r'"(.*?)"', re.search(r"dist\.mesh @\w+[^\n]*", text).group())
+    def __init__(self, program):
+        self.program, attributes = program, program.module.attributes
+        self.blocks = {space.replace("_", " "): attributes[f"rt.{space}_bytes"] for space in ("state", "arena", "host_state", "host_arena")
+                       if f"rt.{space}_bytes" in attributes}
+        self.axes = program.ops("dist.mesh")[0].attributes["axes"]
         self.slots = {}
-        self.functions = {name: self.ops(body) for name, body in re.findall(r"^  rt\.func @(\w+) [^\n]*\{\n(.*?)^  \}", text, re.M | re.S)}
+        self.functions = {name: self.ops(function.body) for name, function in program.symbols("rt.func").items()}
 
     def ops(self, body):
         values, found = {}, []
-        for line in body.splitlines():
-            if made := re.match(r" *(%\S+) = rt\.buffer +(\w+)( host)?(?: offset = (\d+))?(?: index = \d+)?(?: @(\S+))? +\w+ \"(.*?)\".* : memref<(.*)>$", line):
-                value, space, host, offset, slot, name, kind = made.groups()
-                block = (f"host {space}" if host else space) if space in ("state", "arena") else None
-                buffer = Buffer(value, name, block, int(offset or 0), bytes_of(kind))
-                values[value] = (self.slots.setdefault(slot, buffer) if space == "state" and slot else buffer, 0, None)
-            elif made := re.match(r" *(%\S+) = rt\.view (%\S+) offset = (\d+)", line):
-                buffer, at, shard = values[made.group(2)]
-                values[made.group(1)] = (buffer, at + int(made.group(3)), shard)
-            elif made := re.match(r' *(%\S+) = rt\.shard (%\S+) axis = "(.*?)".* -> memref<(.*)>$', line):
-                buffer, at, _ = values[made.group(2)]
-                values[made.group(1)] = (buffer, at, (made.group(3), bytes_of(made.group(4))))
-            elif made := re.match(r" *(?:(%\S+) = )?rt\.(?:collective )?(\w+)(.*)", line):
-                token, name, rest = made.groups()
-                if name == "return":
-                    continue
-                if name == "wait":
-                    found.append((name, values[rest.split()[0]], None))
-                    continue
-                before, _, after = rest.split(" : ")[0].rpartition(" to ")
-                if name in ("zero", "coordinate"):
-                    before, after = "", rest.split(" : ")[0]
-                sides = [[values[value] for value in re.findall(rf"{VALUE}(?:#\d+)?", side)] for side in (before, after)]
-                if token:
-                    values[token] = len(found)
-                found.append((name, *sides))
+        for op in body:
+            if op.name == "rt.buffer":
+                buffer = Buffer(op)
+                if op.word("space") == "state":  # one for each slot
+                    buffer = self.slots.setdefault(op.symbol("symbol"), buffer)
+                values[op.results[0]] = (buffer, 0, None)
+            elif op.name == "rt.view":
+                buffer, at, shard = values[op.operands[0]]
+                values[op.results[0]] = (buffer, at + op.attributes["offset"], shard)
+            elif op.name == "rt.shard":
+                buffer, at, _ = values[op.operands[0]]
+                values[op.results[0]] = (buffer, at, (op.attributes["axis"], bytes_of(op.results[0])))
+            elif op.name == "rt.wait":
+                found.append(("wait", values[op.operands[0]], None))
+            elif op.name != "rt.return":
+                values.update(dict.fromkeys(op.results, len(found)))  # a token
+                found.append((collective(op) or op.name.removeprefix("rt."), *([values[value] for value in side] for side in sides(op))))
         return found
 
 
@@ -315,7 +323,7 @@ def trace(case, work, program):
 def check_program(a, case, work, shard, ranks, flags):
     what = f"{shard} on {ranks} rank(s) {' '.join(map(str, flags))}".strip()
     files = stage_files(case, work / "ir", "llvm", shard, ranks, flags)
-    plan = Plan(files["plan"].read_text())
+    plan = Plan(read_program(case.bin, files["plan"]))
     instrument(a, files["codegen"].with_suffix(".mlirbc"), work / "traced")
     traces = trace(case, work, work / "traced")
     if len(traces) != ranks:
@@ -332,7 +340,7 @@ def check_program(a, case, work, shard, ranks, flags):
         said.append(f"{block} of {arena} bytes, {peak} live")
         if not peak <= arena <= BAR * peak:
             raise Deviates(f"{what}: {said[-1]}")
-    return f"{what}: {count} calls, " + ", ".join(said), memory, files["plan"]
+    return f"{what}: {count} calls, " + ", ".join(said), memory
 
 
 def overlaps(memory, count):
@@ -344,17 +352,14 @@ def overlaps(memory, count):
     return [pairs[(len(pairs) - 1) * at // (count - 1)][1:] for at in range(count)]
 
 
-def check_mutant(a, case, work, text, buffer, other):
+def check_mutant(a, case, work, program, buffer, other):
     """Compiles a plan in which `other` has the address of `buffer` while both are live."""
-    head, step, rest = re.match(r"(.*^  rt\.func @step )(.*?^  \})(.*)", text, re.M | re.S).groups()
-    step, changed = re.subn(rf"(?m)^( *{other.value} = rt\.buffer +arena)(?: offset = \d+)?", rf"\g<1> offset = {buffer.offset}", step)
-    if changed != 1:
-        raise Deviates(f"the plan has {changed} buffers {other.value}")
+    line = program.line(other.op).replace(f" offset = {other.offset}", "").replace(" arena", f" arena offset = {buffer.offset}", 1)
     work.mkdir()
-    (work / "plan.mlir").write_text(head + step + rest)
+    (work / "plan.mlir").write_text(program.with_lines({other.op: line}))
     run([case.bin / "shalec", "--compile-from=plan", work / "plan.mlir", "--emit", "llvm", "-o", work / "codegen.mlir"], "compiling a changed plan")
     instrument(a, work / "codegen.mlir", work / "traced")
-    plan = Plan((work / "plan.mlir").read_text())
+    plan = Plan(read_program(case.bin, work / "plan.mlir"))
 
     def check_ranks():
         for path in trace(case, work, work / "traced"):
@@ -367,11 +372,11 @@ def check(a, work):
     for number, (shard, ranks, flags) in enumerate(PROGRAMS):
         folder = work / str(number)
         folder.mkdir()
-        said, memory, plan = check_program(a, case, folder, shard, ranks, flags)
+        said, memory = check_program(a, case, folder, shard, ranks, flags)
         found.append(said)
         if number == 0:
             for at, pair in enumerate(overlaps(memory, MUTANTS)):
-                found.append("mutant: " + check_mutant(a, case, folder / f"mutant{at}", plan.read_text(), *pair))
+                found.append("mutant: " + check_mutant(a, case, folder / f"mutant{at}", memory.plan.program, *pair))
                 noticed += 1
     return "\n  ".join([f"by the addresses that programs touch; {noticed} mutants noticed", *found])
 

@@ -19,7 +19,7 @@ import re
 import subprocess
 from collections import Counter
 
-from runner import VALUE, Case, Deviates, compile_changed, main, run, same_bits
+from runner import Case, Deviates, compile_changed, main, run, same_bits
 
 STEPS, RANKS = 2, 2
 
@@ -94,19 +94,14 @@ def check_program(case, work, flags):
     return program, f"{len(events)} spans, {planned} collectives and {copies} copies a step"
 
 
-def waited_for_at_once(text, starts="all_gather|reduce_scatter|all_reduce"):
-    """A planned program in which the wait for each of these ops follows its start."""
-    lines, started = [], set()
-    for line in text.splitlines(keepends=True):
-        if "rt.func" in line:
-            started.clear()
-        if (wait := re.match(rf" *rt\.wait ({VALUE})$", line)) and wait[1] in started:
-            continue
-        lines.append(line)
-        if start := re.match(rf"( *)({VALUE}) = rt\.(?:collective )?(?:{starts}) ", line):
-            started.add(start[2])
-            lines.append(f"{start[1]}rt.wait {start[2]}\n")
-    return "".join(lines)
+def waited_for_at_once(program, name="rt.collective"):
+    """The text of a planned program in which the wait for each op of this name follows its start."""
+    changes = {}
+    for start in program.ops(name):
+        [token] = start.results
+        [wait] = token.users
+        changes |= {start: f"{program.line(start)}\n{program.line(wait)}", wait: ""}
+    return program.with_lines(changes)
 
 
 def check_mutant(case, work):
@@ -126,7 +121,7 @@ def check_copies_beside_kernels(case, work, slow):
         if name == "whole":
             case.shalec(work / name / "train", "full", RANKS, flags)
         else:
-            compile_changed(case, work / "ir", work / name / "train", "full", RANKS, flags, lambda text: waited_for_at_once(text, "transfer"))
+            compile_changed(case, work / "ir", work / name / "train", "full", RANKS, flags, lambda planned: waited_for_at_once(planned, "rt.transfer"))
         events = spans_of(case, work / name, work / name / "train", environment=environment)
         beside = [runs_beside([e for e in events if e["pid"] == rank], "copies") for rank in range(RANKS)]
         shortest = min(e["dur"] for e in events if e["cat"] == "copies")

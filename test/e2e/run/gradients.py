@@ -13,11 +13,10 @@ by one. The program compiled from there must exceed the bound, and the program w
 without recovery, so that it contains softmax ops.
 """
 import json
-import re
 
 import numpy as np
 
-from runner import Case, Deviates, main, read_safetensors, run, stage_files
+from runner import Case, Deviates, main, read_program, read_safetensors, run, stage_files
 
 EXACT = 3e-6
 MESHES = [("none", 1), ("full", 2)]
@@ -48,11 +47,11 @@ def errors(found, exact, what):
 
 
 class Rewriter:
-    """Replaces an op of the IR by ops that round each result to bf16."""
+    """Replaces an op of the IR, on the line `line`, by ops that round each result to bf16. They have the op's attributes in braces."""
     count = 0  # of all rewriters, so that names of values are unique
 
-    def __init__(self, attributes):
-        self.attributes, self.lines = attributes, []
+    def __init__(self, line):
+        self.attributes, self.lines = line[line.index("{"):line.rindex("}") + 1], []
 
     def make(self, op, types, into=None):
         name = into or f"%mutant_{Rewriter.count}"
@@ -81,9 +80,9 @@ class Rewriter:
         return total, shape
 
 
-def softmax_in_bf16(line):
-    into, value, attributes, shape = re.match(r" *(%\S+) = nn\.softmax (%\S+) (\{.*\}) : tensor<(.*)xbf16>$", line).groups()
-    ir, dims = Rewriter(attributes), [int(size) for size in shape.split("x")]
+def softmax_in_bf16(op, line):
+    ir, into, value, dims = Rewriter(line), op.results[0].name, op.operands[0].name, op.results[0].shape
+    shape = "x".join(map(str, dims))
     rows, outer = "x".join(map(str, dims[:-1])), list(range(len(dims) - 1))
     spread = f"dims = {outer}", f"tensor<{rows}xbf16> -> tensor<{shape}xbf16>"
     most = ir.make(f"reduce max {ir.cast(value, shape, 'bf16', 'f32')} dims = [{len(outer)}]", f"tensor<{shape}xf32> -> tensor<{rows}xf32>")
@@ -96,27 +95,34 @@ def softmax_in_bf16(line):
     return ir.lines
 
 
-def reduction_in_bf16(line):
-    into, value, attributes, rows, columns = re.match(r" *(%\S+) = nn\.reduce sum (%\S+) dims = \[0\] (\{.*\}) : tensor<(\d+)x(\d+)xbf16> -> ", line).groups()
-    ir = Rewriter(attributes)
-    total, kept = ir.sum(value, [int(rows), int(columns)], 0)
-    ir.cast(ir.make(f"reshape {total}", f"tensor<{kept}xbf16> -> tensor<{columns}xbf16>"), columns, "bf16", "f32", into)
+def reduction_in_bf16(op, line):
+    ir, [rows, columns] = Rewriter(line), op.operands[0].shape
+    total, kept = ir.sum(op.operands[0].name, [rows, columns], 0)
+    ir.cast(ir.make(f"reshape {total}", f"tensor<{kept}xbf16> -> tensor<{columns}xbf16>"), columns, "bf16", "f32", op.results[0].name)
     return ir.lines
 
 
+def is_softmax(op):
+    return op.name == "nn.softmax"
+
+
+def sums_rows(op):
+    return op.name == "nn.reduce" and op.word("kind") == "sum" and op.attributes["dims"] == [0] and \
+        len(op.results[0].shape) == 1 and op.results[0].element == "f32"
+
+
 # What is replaced in @step and @evaluate, and the largest number of replacements.
-MUTANTS = {"softmax": (r"= nn\.softmax ", softmax_in_bf16, 99), "reduction": (r"= nn\.reduce sum %\S+ dims = \[0\].*-> tensor<\d+xf32>", reduction_in_bf16, 1)}
+MUTANTS = {"softmax": (is_softmax, softmax_in_bf16, 99), "reduction": (sums_rows, reduction_in_bf16, 1)}
 
 
 def check_mutants(a, case, work, exact, recorded):
     files = stage_files(case, work / "ir", "dist", "none", 1, ["--optimizer", "sgd", "--no-recover", *a.flags.split()])
-    lines, found = files["precision"].read_text().splitlines(), []
-    for name, (pattern, rewrite, most) in {"none": ("^$", None, 0), **MUTANTS}.items():
-        at = [number for number, line in enumerate(lines) if re.search(pattern, line)][:most]
-        if bool(at) != bool(most):
+    program, found = read_program(case.bin, files["precision"]), []
+    for name, (wanted, rewrite, most) in {"none": (lambda op: False, None, 0), **MUTANTS}.items():
+        ops = [op for op in program.walk() if wanted(op)][:most]
+        if bool(ops) != bool(most):
             raise Deviates(f"the program has no {name} to replace")
-        changed = [new for number, line in enumerate(lines) for new in (rewrite(line) if number in at else [line])]
-        (work / f"{name}.mlir").write_text("\n".join(changed) + "\n")
+        (work / f"{name}.mlir").write_text(program.with_lines({op: "\n".join(rewrite(op, program.line(op))) for op in ops}))
         run([case.bin / "shalec", "--compile-from=precision", work / f"{name}.mlir", "-o", work / name], f"compiling with {name} in bf16")
         half = errors(velocities_of(case, work, name), exact, name)
         factors = {one: error / recorded[one]["bf16_error"] for one, error in half.items()}

@@ -28,7 +28,7 @@ import numpy as np
 from quantized import quantized
 
 from onnx_writer import floats, graph, model, node, value
-from runner import Deviates, largest, main, metrics, read_safetensors, run, same_bits, save_safetensors
+from runner import Deviates, largest, main, metrics, read_program, read_safetensors, run, same_bits, save_safetensors
 
 WIDTH, STEPS, RATE = 1024, 64, 16.0
 SPIKE, INFINITE = 40, 3  # the number of the step that is left out, and of the one that is not finite
@@ -119,11 +119,11 @@ class Programs:
     def compile_without_feedback(self, setting, name):
         folder = self.work / "ir"
         run([self.shalec, self.model, "-o", "/dev/null", "--emit", "dist", "--save-temps", folder, *self.flags(setting)], "shalec")
-        text = next(folder.glob("*-partition.mlir")).read_text()
-        changed, count = re.subn(r"= dist\.quantization_error %\S+ as int8 (\{[^\n]*\} )?: (tensor<\S+>)", r"= nn.constant dense<0.0> : \2", text)
-        if count == 0:
+        program = read_program(self.shalec.parent, next(folder.glob("*-partition.mlir")))
+        kept = [(op, op.results[0]) for op in program.ops("dist.quantization_error")]
+        if not kept:
             raise Deviates("nothing is kept")
-        (folder / "changed.mlir").write_text(changed)
+        (folder / "changed.mlir").write_text(program.with_lines({op: f"{value.name} = nn.constant dense<0.0> : {value.type}" for op, value in kept}))
         run([self.shalec, "--compile-from=partition", folder / "changed.mlir", "-o", self.work / name], "compiling without error feedback")
 
     def command(self, name, out, more, batches):

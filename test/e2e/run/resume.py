@@ -7,10 +7,9 @@ On the same number of ranks the bits are those of an uninterrupted run. On 2, th
 run with a diverging update ends with 93 and saves nothing, and the checkpoint before it can be resumed as if that run had not happened. A
 mutant that reports finite losses and norms is noticed.
 """
-import re
 import subprocess
 
-from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, main, same_bits
+from runner import Case, Deviates, compile_changed, expect_deviation, main, same_bits
 
 CONSTANT = ["--schedule", "constant"]
 
@@ -46,12 +45,18 @@ def non_finite(case, program, work):
     same_bits(work / "straight", work / "diverged", "a run at once and one that diverged between")
 
 
-def finite(text):
-    """A planned program that reports a loss of 0 and a norm of 1, and updates with every gradient. The loss goes where the norm does."""
-    kernel = rf"({VALUE}) = nn\.and {VALUE}, {VALUE} : tensor<i1>\n *rt\.yield {VALUE}, {VALUE}, \1 : tensor<f32>, tensor<f32>, tensor<i1>"
-    text = re.sub(kernel, "%one = nn.constant dense<1.0> : tensor<f32>\n%true = nn.constant dense<true> : tensor<i1>\n"
-                          "rt.yield %one, %one, %true : tensor<f32>, tensor<f32>, tensor<i1>", text)
-    return text.replace("metric index = 0", "metric index = 1")
+def finite(program):
+    """The text of a planned program that reports a loss of 0 and a norm of 1, and updates with every gradient. The loss goes where the norm does."""
+    types, changes = ["tensor<f32>", "tensor<f32>", "tensor<i1>"], {}
+    for end in program.ops("rt.yield"):
+        if [value.type for value in end.operands] == types and (both := end.operands[2].producer) and both.name == "nn.and":
+            changes[both] = ""
+            changes[end] = ("%one = nn.constant dense<1.0> : tensor<f32>\n%true = nn.constant dense<true> : tensor<i1>\n"
+                            f"rt.yield %one, %one, %true : {', '.join(types)}")
+    for buffer in program.ops("rt.buffer"):
+        if buffer.word("space") == "metric" and buffer.attributes["index"] == 0:
+            changes[buffer] = program.line(buffer).replace(" index = 0", " index = 1")
+    return program.with_lines(changes)
 
 
 def check_mutant(case, work):

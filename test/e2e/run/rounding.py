@@ -10,12 +10,10 @@ The batches have two equal rows, so that gradients have the same bits on one ran
 - All strategies on one rank and two, other units and offload give the same bits, and so does a run that is stopped and resumed. Another
   seed gives other bits, and so does the next step.
 """
-import re
-
 import numpy as np
 
 from bits import bf16, widened
-from runner import Case, Deviates, main, read_safetensors, run, same_bits, save_safetensors
+from runner import Case, Deviates, main, read_program, read_safetensors, run, same_bits, save_safetensors
 
 NONE, STOCHASTIC = ["--param-dtype", "bf16", "--master-dtype", "none"], ["--param-rounding", "stochastic"]
 SEED = 7
@@ -85,10 +83,11 @@ class Rounding:
         case, path = self.case, self.work / "step.mlir"
         run([case.bin / "shalec", case.folder / case.model, *case.quiet, *case.model_flags({"batch": 2}), "--emit", "nn", "-o", path], "shalec")
         numbers, end = {}, 0
-        for name, shape in re.findall(r'nn\.state @"?([^" ]+)"? role = param type = tensor<((?:\d+x)*)f32>', path.read_text()):
-            end = -(-end // alignment) * alignment
-            numbers[name] = end
-            end += int(np.prod([int(size) for size in shape.split("x")[:-1]], dtype=np.int64))
+        for name, state in read_program(case.bin, path).symbols("nn.state").items():
+            if state.word("role") == "param":
+                end = -(-end // alignment) * alignment
+                numbers[name] = end
+                end += int(np.prod(state.attributes["type"]["shape"], dtype=np.int64))
         return numbers
 
     def oracle(self, optimizer, shard, ranks):

@@ -10,8 +10,8 @@ clip the gradient.
 """
 import numpy as np
 
-from runner import (LOSS, NORM, WEIGHT, Case, Deviates, largest, main, metrics, read_safetensors, same_bits, save_safetensors,
-                    weight_difference)
+from runner import (LOSS, NORM, WEIGHT, Case, Deviates, largest, main, metrics, read_program, read_safetensors, same_bits,
+                    save_safetensors, weight_difference)
 
 ROWS, STEPS = 64, 3
 
@@ -31,10 +31,11 @@ def check(a, work):
     case = Case(a.build, a.case)
     sizes = {"batch": ROWS}
     case.shalec(work / "planned.mlir", flags=["--target=cuda:emulated", "--emit", "rt"], sizes=sizes)
-    if "nn.argsort" not in (work / "planned.mlir").read_text():
+    planned = read_program(case.bin, work / "planned.mlir")
+    if not planned.ops("nn.argsort"):
         raise Deviates("the program for a GPU sorts nothing")
-    sums = [line for line in (work / "planned.mlir").read_text().split("\n") if "= nn.sorted_embedding_grad" in line]
-    squared = [line for line in sums if line.split("->")[1].count("tensor<") == 2]
+    sums = planned.ops("nn.sorted_embedding_grad")
+    squared = [op for op in sums if len(op.results) == 2]
     if not sums or len(squared) != (len(sums) if a.squares else 0):
         raise Deviates(f"{len(squared)} of {len(sums)} gradients of embeddings have sums of squares")
     case.shalec(work / "cpu", sizes=sizes)

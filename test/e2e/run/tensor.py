@@ -25,8 +25,8 @@ from collections import Counter
 import numpy as np
 
 from deletions import mutate
-from runner import MODELS, Case, Deviates, main, read_safetensors, stage_files
-from tensor_programs import COLUMNS, PLAN, PROGRAMS, ROWS, SPLIT, VOCABULARY, check_exports, check_resumes, compile_all, splits
+from runner import MODELS, Case, Deviates, main, read_program, read_safetensors, stage_files
+from tensor_programs import COLUMNS, PLAN, PROGRAMS, ROWS, SPLIT, VOCABULARY, check_exports, check_resumes, compile_all, has_layouts, splits
 
 
 def check_sent(case, work, sequence):
@@ -69,14 +69,14 @@ def check_mutants(case, work):
     return mutate(case, files["partition"])[0] + mutate(case, files["plan"])[0]
 
 
-def renamed(text):
-    """The IR with other names of modules and parameters; indices and dots stay."""
-    words = {}
+def renamed(program):
+    """The text of a program with other names of modules and parameters; indices and dots stay."""
+    words, text = {}, program.text
 
     def other(found):
         return ".".join(part if part.isdigit() or not part else words.setdefault(part, f"n{len(words)}") for part in found[0].split("."))
-    names = {name for name in re.findall(r"@\"?([\w./]+)\"? role = (?:param|divided)", text)}
-    scopes = set(re.findall(r'nn\.scope = "([\w.]+)"', text))
+    names = {name for name, state in program.symbols("nn.state").items() if state.word("role") in ("param", "divided")}
+    scopes = {op.attributes["nn.scope"] for op in program.walk() if "nn.scope" in op.attributes}
     for name in sorted(names | scopes, key=len, reverse=True):
         text = re.sub(rf'(?<![\w.]){re.escape(name)}(?![\w.])', lambda found: re.sub(r"[\w.]+", other, found[0]), text)
     return text
@@ -88,15 +88,16 @@ def check_found(a, work):
         case = Case(a.build, MODELS / name)
         folder = work / f"ir-{name}"
         ir = stage_files(case, folder, "dist", "none", 1, ["--mesh", "tp=2"])["precision"]
-        found, text = splits(case, ir)
-        if "dist.sharding" not in text:
+        found, _ = splits(case, ir)
+        if not has_layouts(found):
             raise Deviates(f"{name}: nothing is split")
         if found != splits(case, ir, "=exhaustive")[0]:
             raise Deviates(f"{name}: brute force finds another plan")
-        (folder / "renamed.mlir").write_text(renamed(ir.read_text()))
+        (folder / "renamed.mlir").write_text(renamed(read_program(case.bin, ir)))
         layouts = [[layout for layout, _ in function] for function in found]
-        again, text = splits(case, folder / "renamed.mlir")
-        if re.search("nn.state @[^ ]*(weight|bias|mlp)[^ ]* role = param", text) or [[layout for layout, _ in function] for function in again] != layouts:
+        again, program = splits(case, folder / "renamed.mlir")
+        parameters = [name for name, state in program.symbols("nn.state").items() if state.word("role") == "param"]
+        if re.search("weight|bias|mlp", " ".join(parameters)) or [[layout for layout, _ in function] for function in again] != layouts:
             raise Deviates(f"{name}: with other names another plan is found")
     for name, tables in (("llama", "embed|lm_head"), ("gpt2", "wte"), ("vit", "embeddings|classifier")):
         case = Case(a.build, MODELS / name)

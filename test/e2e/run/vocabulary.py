@@ -9,9 +9,7 @@ usage: e2e vocabulary --build DIR [--all]
   shards; a run is the same bits at once and in two parts.
 - A rank holds a part of the padded logits, and no value has all classes.
 """
-import re
-
-from runner import MODELS, Case, Deviates, main, stage_files
+from runner import MODELS, Case, Deviates, main, read_program, stage_files
 from tensor_programs import PROGRAMS, check_exports, check_resumes, compile_all
 
 # Folder, classes, typed plan.
@@ -20,12 +18,11 @@ CASES = [("vocabulary", 1003, "wte=column"), ("vocabulary/columns", 203, "wte=ro
 
 def check_logits(case, work, classes):
     for ranks in (2, 4):
-        text = stage_files(case, work / f"ir{ranks}", "dist", "none", 1, ["--mesh", f"tp={ranks}"])["memory"].read_text()
+        program = read_program(case.bin, stage_files(case, work / f"ir{ranks}", "dist", "none", 1, ["--mesh", f"tp={ranks}"])["memory"])
         rows, padded = 4 * 32, -(-classes // ranks) * ranks
-        body = text[text.index("func.func @step"):]
-        if f"tensor<{rows}x{padded // ranks}xf32>" not in body:
+        if f"tensor<{rows}x{padded // ranks}xf32>" not in {value.type for value in program.values()}:
             raise Deviates(f"tp={ranks}: there are no logits of {padded // ranks} classes")
-        whole = re.findall(rf"tensor<(?:\d+x)*(?:{classes}|{padded})(?:x\d+)*xf32>", body)
+        whole = [value.type for value in program.values() if value.element == "f32" and {classes, padded} & set(value.shape)]
         if whole:
             raise Deviates(f"tp={ranks}: a rank has a {whole[0]}")
 

@@ -10,13 +10,13 @@ usage: equal.py SHALEC MODEL RANKS STRATEGY FLAG...
 - Partition, recomputation and fusion agree with the stage before them within 1e-12 in f64, plan to the bit.
 """
 import pathlib
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e" / "lib"))
-from runner import longest_chain  # noqa: E402
+from runner import longest_chain, read_program  # noqa: E402
 
 shalec, model, ranks, strategy, *flags = sys.argv[1:]
 
@@ -37,9 +37,9 @@ with tempfile.TemporaryDirectory() as folder:
     def equal(before, after, *how):
         return run("shale-run", stages[before], f"--compare={stages[after]}", *how).strip().split("\n")[-1]
 
-    text = stages["precision"].read_text()
-    half = "f16" if re.search(r"[x<]f16>", text) else "bf16"
-    chain = longest_chain(text, half)
+    program = read_program(pathlib.Path(shutil.which(shalec)).parent, stages["precision"])
+    half = "f16" if "f16" in {value.element for value in program.values()} else "bf16"
+    chain = longest_chain(program, half)
     bound = chain * 2.0 ** (-11 if half == "f16" else -8)
     master = "none" not in flags
     if master:
