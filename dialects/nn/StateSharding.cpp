@@ -1,6 +1,7 @@
 //===- StateSharding.cpp - How optimizer state follows its parameter ------===//
 #include "dialects/nn/StateSharding.h"
 #include "dialects/interfaces/Blocks.h"
+#include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 
 using namespace mlir;

@@ -3,9 +3,10 @@
 #define SHALE_NN_STATESHARDING_H
 
 #include "dialects/dist/Dist.h"
-#include "dialects/nn/Ops/State.h"
 
 namespace shale::nn {
+
+class StateOp;
 
 /// Returns how ranks split the optimizer state of type `state` of a parameter, which they split as
 /// `sharding` says. State of the parameter's shape is split alike. State in blocks of elements that

@@ -1,5 +1,6 @@
 //===- SplitUpdates.cpp - Updates of parameters that tensor axes split ----===//
 #include "passes/sharding/SplitUpdates.h"
+#include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/StateSharding.h"
 #include <numeric>

@@ -8,12 +8,15 @@
 #ifndef SHALE_PASSES_SHARDING_SPLITUPDATES_H
 #define SHALE_PASSES_SHARDING_SPLITUPDATES_H
 
-#include "dialects/nn/Ops/State.h"
 #include "passes/sharding/TensorLayout.h"
 #include <optional>
 #include <string>
 
 namespace shale {
+namespace nn {
+class StateOp;
+} // namespace nn
+
 inline namespace sharding {
 
 /// Returns the layout of optimizer state of type `state` whose parameter has layout `layout`

@@ -53,7 +53,7 @@ def objects(build):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--most", type=int, default=59)
+    parser.add_argument("--most", type=int, default=67)
     args = parser.parse_args()
     users = objects(args.build)
     counts = {family: len(set().union(*(users.get(other, set()) for other in others))) for family, others in readers().items()}
