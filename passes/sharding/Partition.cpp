@@ -291,7 +291,10 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
 LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Value param = update.getParameterOperand().get();
   TensorLayout layout = locals[param].layout;
-  nn::StateOp state = nn::getState(cast<BlockArgument>(param));
+  auto argument = dyn_cast<BlockArgument>(param);
+  nn::StateOp state = argument ? nn::getState(argument) : nn::StateOp();
+  if (!state)
+    return update->emitOpError("must update a parameter that is an argument");
   std::optional<std::string> why = whyNotSplit(state, layout, mesh);
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
   auto group = dyn_cast<GroupUpdateOpInterface>(update.getOperation());

@@ -130,9 +130,11 @@ void FunctionLayouts::seedUpdates() {
     TensorLayout layout =
         known != fixed.end() ? known->second : TensorLayout::replicated(rankOf(param));
     fixed[update->getResult(0)] = layout;
-    nn::StateOp state = nn::getState(cast<BlockArgument>(param));
+    auto argument = dyn_cast<BlockArgument>(param);
+    nn::StateOp state = argument ? nn::getState(argument) : nn::StateOp();
     for (Value moment : update->getResults().drop_front())
-      fixed[moment] = stateLayout(moment.getType(), state, layout);
+      fixed[moment] = state ? stateLayout(moment.getType(), state, layout)
+                            : TensorLayout::replicated(rankOf(moment)); // an error in Partition.cpp
   }
 }
 
