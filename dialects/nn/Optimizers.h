@@ -153,6 +153,9 @@ const Optimizer *getOptimizer(mlir::Operation *module);
 /// `main`.
 const Optimizer &getOptimizer(StateOp param, const Optimizer &main);
 
+/// Returns the optimizer of a parameter of the module, or null if the module names none.
+const Optimizer *getOptimizerOf(StateOp param);
+
 /// Returns the scalars of the updates by `own`, which is `main` or updates the rest, as the step
 /// has them, in the order of the update's operands.
 llvm::ArrayRef<HyperParameter> getOperandHypers(const Optimizer &main, const Optimizer &own);

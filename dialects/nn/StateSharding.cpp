@@ -12,8 +12,7 @@ dist::ShardingAttr getStateSharding(StateOp param, RankedTensorType state,
                                     dist::ShardingAttr sharding) {
   MLIRContext *context = param.getContext();
   ArrayRef<int64_t> own = state.getShape(), shape = param.getTensorType().getShape();
-  const Optimizer *main = getOptimizer(param->getParentOfType<ModuleOp>());
-  const Optimizer *optimizer = main ? &getOptimizer(param, *main) : nullptr;
+  const Optimizer *optimizer = getOptimizerOf(param);
   bool isOther = optimizer && optimizer->stateShape;
   if (!isOther && own == shape)
     return sharding;

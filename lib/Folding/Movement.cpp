@@ -88,7 +88,7 @@ Result foldPad(nn::PadOp op, Operands operands) {
   int64_t offset = 0;
   for (auto [d, stride] : llvm::enumerate(strides)) {
     offset += op.getLow()[d] * stride;
-    // Without a second element nothing lies between, and the product may overflow.
+    // A single element has no neighbour, and the stride to one could overflow.
     stride = operands[0].dim(d) == 1 ? 0 : stride * (op.getInterior()[d] + 1);
   }
   copyElements(operands[0], result->view(operands[0].shape(), strides, offset));

@@ -180,7 +180,7 @@ DenseElementsAttr TypedBuffer::toAttr(RankedTensorType type) const {
   assert(type.getShape() == shape() && kindOf(type.getElementType()) == elementKind &&
          "another type");
   int64_t width = widthOf(elementKind);
-  // What repeats is compared and copied once.
+  // Elements that repeat are compared and copied once.
   std::optional<TypedBuffer> source = view(distinctShape(*this), steps).rowMajor();
   if (!source)
     return {};

@@ -37,7 +37,7 @@ private:
   nn::PhaseAttr phase;
 };
 
-/// What a function returns, and what each result is.
+/// The results of a function, and the attributes of each.
 struct StepResults {
   llvm::SmallVector<mlir::Value> values;
   llvm::SmallVector<mlir::DictionaryAttr> attrs;

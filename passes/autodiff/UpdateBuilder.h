@@ -9,7 +9,7 @@
 
 namespace shale {
 
-/// What @step finds out about its gradients before it updates the parameters.
+/// Properties of the gradients that @step computes before it updates the parameters.
 struct StepChecks {
   mlir::Value norm;   ///< of the gradients of the step
   mlir::Value finite; ///< whether the norm and the loss are

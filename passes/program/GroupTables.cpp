@@ -165,8 +165,7 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
       if (failed(split))
         return failure();
       if (group.getSlot()) { // optimizer state of another shape than its parameter
-        const nn::Optimizer *main = nn::getOptimizer(module);
-        const nn::Optimizer *own = main ? &nn::getOptimizer(state, *main) : nullptr;
+        const nn::Optimizer *own = nn::getOptimizerOf(state);
         int64_t block = own && own->stateShape ? own->stateBlock : 0;
         *split = block && !split->dims.empty()
                      ? inBlocks(*split, block, own->stateShape({block}).front())

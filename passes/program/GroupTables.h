@@ -25,8 +25,8 @@ mlir::FailureOr<abi::Rows<ShaleGroup>> groupTable(mlir::ModuleOp module, abi::Pr
 /// Returns the names of the optimizer's state, in the order in which they first occur.
 mlir::ArrayAttr optimizerSlots(mlir::ModuleOp module);
 
-/// Returns the table of states (ShaleState): what a rank holds of each group. `slots` are the
-/// names of the optimizer's state. Fails after an error if a slot has no state, group or axis.
+/// Returns the table of states (ShaleState): the slice of each group that a rank holds. `slots` are
+/// the names of the optimizer's state. Fails after an error if a slot has no state, group or axis.
 mlir::FailureOr<abi::Rows<ShaleState>> stateTable(mlir::ModuleOp module, abi::ProgramData &data,
                                                   const GroupIndex &groups, mlir::ArrayAttr slots);
 

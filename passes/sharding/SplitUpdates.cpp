@@ -10,12 +10,6 @@ using namespace mlir;
 namespace shale {
 inline namespace sharding {
 
-/// Returns the optimizer of a parameter; null if the module names none.
-static const nn::Optimizer *optimizerOf(nn::StateOp param) {
-  const nn::Optimizer *main = nn::getOptimizer(param->getParentOfType<ModuleOp>());
-  return main ? &nn::getOptimizer(param, *main) : nullptr;
-}
-
 TensorLayout stateLayout(Type state, nn::StateOp param, const TensorLayout &layout) {
   return TensorLayout::from(nn::getStateSharding(param, cast<RankedTensorType>(state),
                                                  layout.toAttr(param.getContext())));
@@ -43,12 +37,12 @@ std::optional<std::string> whyNotSplit(nn::StateOp param, const TensorLayout &la
       run = std::gcd(run, own / axis.blocks * inner);
     }
   }
-  return whyNotCut(optimizerOf(param), run);
+  return whyNotCut(nn::getOptimizerOf(param), run);
 }
 
 std::optional<std::string> whyNotDivided(nn::StateOp param, int64_t dim, int64_t begin,
                                          int64_t end) {
-  const nn::Optimizer *optimizer = optimizerOf(param);
+  const nn::Optimizer *optimizer = nn::getOptimizerOf(param);
   if (optimizer && optimizer->stateShape && !optimizer->stateBlock)
     return (optimizer->name + " has statistics of whole rows and columns").str();
   ArrayRef<int64_t> shape = param.getTensorType().getShape();

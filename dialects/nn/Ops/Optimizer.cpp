@@ -91,10 +91,12 @@ LogicalResult AdafactorOp::verify() {
   auto moment = cast<RankedTensorType>(getMoment().getType());
   if (tensorBytes(param) < 0)
     return emitOpError() << "cannot update " << param << ": it is too large";
-  // Of a part that tensor axes leave of the parameter, the moment is that of the whole.
+  // In a partitioned module the parameter may be a part, whose moment is that of the whole.
   auto module = (*this)->getParentOfType<ModuleOp>();
   bool isPart = module && module->hasAttr(dist::kPartitionedAttr);
-  if (isPart && moment.getRank() == 1)
+  int64_t least =
+      param.getRank() < 2 ? param.getNumElements() : Factors::of(param.getShape()).size();
+  if (isPart && moment.getRank() == 1 && moment.getNumElements() >= least)
     return success();
   if (param.getRank() < 2 && moment.getShape() != param.getShape()) // adafactor_c2
     return emitOpError() << "the moment must have the shape of " << param << "; got " << moment;

@@ -72,6 +72,11 @@ const Optimizer &shale::nn::getOptimizer(StateOp param, const Optimizer &main) {
   return found ? *found : main;
 }
 
+const Optimizer *shale::nn::getOptimizerOf(StateOp param) {
+  const Optimizer *main = getOptimizer(param->getParentOfType<mlir::ModuleOp>());
+  return main ? &getOptimizer(param, *main) : nullptr;
+}
+
 llvm::ArrayRef<HyperParameter> shale::nn::getOperandHypers(const Optimizer &main,
                                                            const Optimizer &own) {
   if (main.rest && &main.rest->optimizer() == &own)

@@ -52,7 +52,7 @@ constexpr Needs operator|(const Needs &a, const Needs &b) {
           std::max(a.epsilon, b.epsilon)};
 }
 
-/// What a node has for the needs of its operator.
+/// The operands and attributes of a node that its operator needs.
 struct MetNeeds {
   /// The elements of each operand of `Needs::ints`; none if it is absent.
   std::array<Sizes, 8> ints;

@@ -87,9 +87,9 @@ SmallVector<int64_t> FlatState::shapeOf(dist::SegmentAttr segment, nn::StateOp p
   if (!group.getSlot())
     return SmallVector<int64_t>(param.getTensorType().getShape());
   SmallVector<int64_t> shape(segment.getShape().asArrayRef());
-  if (const nn::Optimizer *main = nn::getOptimizer(param->getParentOfType<ModuleOp>()))
-    if (const nn::Optimizer &own = nn::getOptimizer(param, *main); own.stateShape)
-      shape = own.stateShape(param.getTensorType().getShape());
+  const nn::Optimizer *own = nn::getOptimizerOf(param);
+  if (own && own->stateShape)
+    shape = own->stateShape(param.getTensorType().getShape());
   return shape;
 }
 

@@ -27,7 +27,7 @@ static_assert(sizeof(Frame) == 24, "frames have no padding");
 constexpr uint64_t kWaits = 1, kPatient = 2; // in waits that --comm-timeout ends, or StorageWait's
 constexpr size_t longestText = 1000;
 
-/// What a message and the room for it have in common.
+/// Identifies a message and the buffer that receives it.
 struct MessageKey {
   uint32_t channel;
   uint64_t slot;

@@ -1,4 +1,4 @@
-// What another rank sends to this one.
+// Messages that another rank sends to this rank.
 #include "runtime/comm/mesh/Inbox.h"
 #include "runtime/core/Error.h"
 

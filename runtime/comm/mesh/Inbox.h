@@ -1,4 +1,4 @@
-// What another rank sends to this one.
+// Messages that another rank sends to this rank.
 #ifndef SHALE_RUNTIME_COMM_MESH_INBOX_H
 #define SHALE_RUNTIME_COMM_MESH_INBOX_H
 

@@ -119,7 +119,7 @@ private:
   llvm::StringSet<> known, inputs, folded;
   /// The modules of operations, and those around them.
   llvm::StringSet<> scopes;
-  /// What each value was folded from, where the exporter says so.
+  /// The values from which each value was folded, if the exporter recorded them.
   llvm::StringMap<std::vector<std::string>> origins;
   llvm::StringMap<const TracedOperation *> makers;
   llvm::StringMap<const NodeProto *> nodes;
