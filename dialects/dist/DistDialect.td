@@ -21,7 +21,7 @@ def Dist_Dialect : Dialect {
     | `dist.sharding = #dist.sharding<...>` | arguments | the layout at use of the argument |
     | `dist.partitioned` | module | functions are those of one rank (`--shale-partition`) |
     | `dist.sharding = #dist.sharding<...>` | `nn.state` after partition | its layout at use, if it is not whole |
-    | `dist.tensor = #dist.tensor_split<column>` | `nn.state` of a parameter | what tensor axes split: the dimension of the results of its products (`column`), the one that these sum over (`row`), nothing (`whole`) |
+    | `dist.tensor = #dist.tensor_split<column>` | `nn.state` of a parameter | what tensor axes split: the dimension of the results of its matmuls (`column`), the one that these sum over (`row`), nothing (`whole`) |
     | `dist.plan = "..."` | `nn.state` of a parameter | why tensor axes split it as they do, for reports |
     | `dist.plan_costs = [#dist.split_cost<...>]` | `nn.state` of a parameter | what each way to split it costs, if a search decided |
     | `dist.shardings = [...]` | ops | the layout of each result |
@@ -30,7 +30,7 @@ def Dist_Dialect : Dialect {
     | `dist.keep_single_rank` | module | values are split over axes of one rank, too, and collectives along them remain |
     | `dist.quantize_gathers` | module | trained parameters are split at rest by every strategy that splits something, and gathered as 8-bit integers; with a value, `= bf16` or `= f16`, those of f32 are rounded to it |
     | `dist.quantize_reductions` | module | gradients are summed over data axes as 8-bit integers, with error feedback |
-    | `dist.wide_sums` | module | sums of products over tensor axes are sent as their terms are added; absent: in the 16-bit type to which the products are rounded, if they are |
+    | `dist.wide_sums` | module | sums of matmuls over tensor axes are sent as their terms are added; absent: in the 16-bit type to which the matmuls are rounded, if they are |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
     | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes over which it is still to be summed: each rank has one term |
     | `dist.bucket = 0 : i64` | `dist.start` | the number of the bucket: reductions of one bucket, or gathers, are exchanged together |

@@ -1,4 +1,4 @@
-//===- Float8.h - 8-bit floats ---------------------------------------------===//
+//===- Float8.h - 8-bit floats --------------------------------------------===//
 #ifndef SHALE_INTERFACES_FLOAT8_H
 #define SHALE_INTERFACES_FLOAT8_H
 
@@ -7,7 +7,7 @@
 
 namespace shale {
 
-/// Whether `element` is an 8-bit float type that products take: e4m3 without infinity, or e5m2.
+/// Whether `element` is an 8-bit float type that matmuls take: e4m3 without infinity, or e5m2.
 inline bool is8BitFloat(mlir::Type element) {
   return llvm::isa<mlir::Float8E4M3FNType, mlir::Float8E5M2Type>(element);
 }

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace shale;
 
-bool shale::isProduct(const ShardingRule &rule) {
+bool shale::isMatmul(const ShardingRule &rule) {
   for (auto [factor, info] : llvm::enumerate(rule.factors)) {
     auto hasIt = [&, number = int64_t(factor)](const TensorFactors &operand) {
       return llvm::any_of(operand, [&](auto &dim) { return llvm::is_contained(dim, number); });

@@ -56,7 +56,7 @@ struct ShardingRule {
 };
 
 /// Whether the op multiplies two operands and sums over a dimension that both have.
-bool isProduct(const ShardingRule &rule);
+bool isMatmul(const ShardingRule &rule);
 
 /// Returns the rule of an elementwise op: all operands and the result have one parallel factor per
 /// dimension larger than one. `linear` and `additive` are as in ShardingRule.

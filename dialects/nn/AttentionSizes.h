@@ -30,7 +30,7 @@ struct AttentionSizes {
   /// Returns the type of that tensor or buffer, [batch, length, heads + 2 keyHeads, depth]; the
   /// rest is as in `like`.
   mlir::ShapedType packedType(mlir::ShapedType like) const;
-  /// Returns the floating-point operations of the two products of a forward pass, over visible
+  /// Returns the floating-point operations of the two matmuls of a forward pass, over visible
   /// pairs of positions only.
   int64_t getFlops(bool causal, std::optional<int64_t> window) const;
 };

@@ -1,4 +1,4 @@
-//===- Epilogue.h - What a library does with a product --------------------===//
+//===- Epilogue.h - What a library does with a matmul ---------------------===//
 #ifndef SHALE_NN_EPILOGUE_H
 #define SHALE_NN_EPILOGUE_H
 
@@ -9,7 +9,7 @@
 
 namespace shale::nn {
 
-/// Checks the shapes of a product's operand `with`, its result and the values before activation
+/// Checks the shapes of a matmul's operand `with`, its result and the values before activation
 /// (null: not stored), of nn.matmul_epilogue or rt.gemm_epilogue. Returns what is wrong, or an
 /// empty text.
 std::string checkEpilogue(Epilogue epilogue, mlir::ShapedType with, mlir::ShapedType result,

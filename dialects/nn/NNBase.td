@@ -12,7 +12,7 @@ def NN_Float : AnyTypeOf<[F32, F64, BF16, F16]>;
 def NN_Int : AnyTypeOf<[I64, I32]>;
 def NN_Element : AnyTypeOf<[F32, F64, BF16, F16, I64, I32, I1]>;
 
-/// 8-bit floats of products; they are made after all passes but those of fusion.
+/// 8-bit floats of matmuls; they are made after all passes but those of fusion.
 def NN_Float8 : AnyTypeOf<[F8E4M3FN, F8E5M2]>;
 def NN_Float8Tensor : StaticShapeTensorOf<[NN_Float8]>;
 

@@ -43,7 +43,7 @@ def NN_Dialect : Dialect {
     | `nn.counter` | module | the count of updates in the first update of the file, and what each one adds |
     | `nn.accumulate = 4 : i64` | module | micro-batches per step; absent: one |
     | `nn.precision = #nn.precision<...>` | module | the policy of element types |
-    | `nn.file_type = bf16` | module | the 16-bit type in which the file keeps most parameters or computes most products |
+    | `nn.file_type = bf16` | module | the 16-bit type in which the file keeps most parameters or computes most matmuls |
     | `nn.model = "model.onnx"` | module | the path of the model's file |
     | `nn.loss = "..."` | module | how labels are bound to the loss, for reports |
     | `nn.sizes = {batch = "8"}` | module | sizes of named dimensions, for reports |

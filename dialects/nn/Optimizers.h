@@ -90,7 +90,7 @@ private:
 struct Optimizer;
 
 /// The optimizer of the parameters that an optimizer of matrices does not update: vectors, tables
-/// that are read by index, and the matrix of the last product before the logits. --optimizer-for
+/// that are read by index, and the matrix of the last matmul before the logits. --optimizer-for
 /// changes the choice.
 struct RestOptimizer {
   const Optimizer &(*optimizer)();

@@ -30,7 +30,7 @@ def RT_Dialect : Dialect {
     | `rt.state_bytes`, `rt.arena_bytes` | module | sizes of the blocks in device memory |
     | `rt.host_state_bytes`, `rt.host_arena_bytes` | module | sizes of the blocks in host memory, if anything is offloaded |
     | `rt.threads` | module | threads per rank assumed by the memory plan |
-    | `rt.allow_tf32` | module | products of f32 may round their operands to TF32 |
+    | `rt.allow_tf32` | module | matmuls of f32 may round their operands to TF32 |
     | `rt.fast_math` | module | kernels of GPUs may approximate exp, tanh and divisions |
     | `rt.bucket` | started collectives | the number of the bucket of the program |
     | `rt.encoding` | started collectives | the encoding of the words that are sent; else elements are |

@@ -19,13 +19,13 @@ extern "C" {
 
 #define SHALE_ABI_VERSION 26
 
-/* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
+/* Limits on the pieces into which the runtime cuts an f32 matmul on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
  * SHALE_GEMM_COLUMNS columns per call, in blocks of at most SHALE_GEMM_BLOCK rows and
  * that depth. The memory plan depends on both. */
 #define SHALE_GEMM_COLUMNS 2016
 #define SHALE_GEMM_BLOCK 384
-/* Products of 16-bit floats are widened to f32 piece by piece in a thread's scratch
+/* Matmuls of 16-bit floats are widened to f32 piece by piece in a thread's scratch
  * buffer: at most this many rows and columns, SHALE_GEMM_BLOCK deep. */
 #define SHALE_GEMM_PANEL 768
 
@@ -66,14 +66,14 @@ typedef enum {
   SHALE_I64 = 4,
   SHALE_I32 = 5,
   SHALE_BOOL = 6,    /* one byte, 0 or 1 */
-  SHALE_F8_E4M3 = 7, /* 8-bit floats of matrix products: without infinity, largest 448 */
+  SHALE_F8_E4M3 = 7, /* 8-bit floats of matmuls: without infinity, largest 448 */
   SHALE_F8_E5M2 = 8, /* largest 57344 */
   SHALE_INT8_BLOCKS =
       9,             /* words of blocks of 8-bit integers with a scale, which collectives move */
   SHALE_NO_TYPE = -1 /* of a tensor of which only the name is known */
 } ShaleType;
 
-/* What is done to a matrix product [m, n] before it is stored. GELU is the approximation with
+/* What is done to a matmul [m, n] before it is stored. GELU is the approximation with
  * tanh. */
 typedef enum {
   SHALE_EPILOGUE_BIAS = 0,     /* a bias [n] is added to each row */

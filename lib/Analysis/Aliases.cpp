@@ -22,8 +22,8 @@ OpOperand *shale::aliasedOperand(Operation *op, unsigned index) {
   }
   if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
     return index == 0 ? &update.getParameterOperand() : update.getStateOperands()[index - 1];
-  if (auto product = dyn_cast<nn::MatmulAddOp>(op))
-    return &product.getSumMutable();
+  if (auto matmul = dyn_cast<nn::MatmulAddOp>(op))
+    return &matmul.getSumMutable();
   if (isa<ElementwiseOpInterface>(op))
     for (OpOperand &operand : op->getOpOperands())
       if (operand.get().getType() == op->getResult(index).getType() &&

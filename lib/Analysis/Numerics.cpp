@@ -176,11 +176,11 @@ private:
   void addSum(Operation *op, Value value) {
     Types types;
     Type first;
-    auto product = dyn_cast<nn::MatmulOp>(op);
+    auto matmul = dyn_cast<nn::MatmulOp>(op);
     for (OpOperand &operand : op->getOpOperands())
       if (Type type = floatOf(operand.get())) {
         first = first ? first : type;
-        Type rounded = product ? product.getQuantizedType(operand.getOperandNumber()) : Type();
+        Type rounded = matmul ? matmul.getQuantizedType(operand.getOperandNumber()) : Type();
         types.add(rounded ? rounded : type);
       }
     std::string name = op->getName().getStringRef().str(), gives = nameOf(floatOf(value));

@@ -502,7 +502,7 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
     os << "micro-batches " << summary.microbatches << " per step\n";
   os << llvm::format("per step      %.4g flops per rank, ", double(summary.flops))
      << summary.launches << " launches of " << summary.kernels << " kernels, " << summary.gemms
-     << " matrix products";
+     << " matmuls";
   if (summary.attentions > 0)
     os << ", " << summary.attentions << " calls of attention";
   os << '\n';

@@ -161,17 +161,17 @@ private:
       return;
     double seconds = passSeconds(op, rates);
     if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
-      seconds = std::max(seconds, gemm.getFlops() / productRate(op));
+      seconds = std::max(seconds, gemm.getFlops() / matmulRate(op));
     } else if (auto epilogue = dyn_cast<rt::GemmEpilogueOp>(op)) {
-      // An epilogue reads or writes a second matrix after the product.
+      // An epilogue reads or writes a second matrix after the matmul.
       double second = bytesOf(epilogue.getWith()) + bytesOf(epilogue->getOperands().drop_front(4));
-      seconds = std::max(seconds, epilogue.getFlops() / productRate(op) + second / rates.memory);
+      seconds = std::max(seconds, epilogue.getFlops() / matmulRate(op) + second / rates.memory);
     } else if (auto forward = dyn_cast<rt::SdpaOp>(op)) {
       seconds = std::max(seconds, attentionSeconds(forward));
     } else if (auto backward = dyn_cast<rt::SdpaGradOp>(op)) {
       seconds = std::max(seconds, attentionSeconds(backward));
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
-      // Generated attention reaches half the rate of products; row kernels are bound by memory.
+      // Generated attention reaches half the rate of matmuls; row kernels are bound by memory.
       seconds = std::max(seconds, instructions.lookup(launch.getKernelAttr().getAttr()) /
                                       (0.5 * rates.flops));
     } else if (!isa<rt::CopyOp, rt::ZeroOp>(op) && op->getNumOperands() == 0) {
@@ -189,7 +189,7 @@ private:
     return flops / rates.attention + scores / rates.scores;
   }
 
-  double productRate(Operation *op) const {
+  double matmulRate(Operation *op) const {
     Type element = cast<MemRefType>(op->getOperand(0).getType()).getElementType();
     if (is8BitFloat(element))
       return rates.flops8 > 0 ? rates.flops8 : rates.flops;

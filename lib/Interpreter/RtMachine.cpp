@@ -70,16 +70,15 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
   Type type = rt::tensorType(op.getC().getType());
   if (!op.getScales().empty()) {
     SmallVector<Value> scales = placeholders(builder, op.getLoc(), op.getScales());
-    auto product =
+    auto matmul =
         nn::QuantizedMatmulOp::create(builder, op.getLoc(), type, a, b, scales[0], scales[1]);
-    return compute(product, {op.getA(), op.getB(), op.getScales()[0], op.getScales()[1]},
-                   op.getC());
+    return compute(matmul, {op.getA(), op.getB(), op.getScales()[0], op.getScales()[1]}, op.getC());
   }
   if (op.getAccumulate()) {
     Value c = placeholder(builder, op.getLoc(), op.getC(), false);
-    auto product = nn::MatmulAddOp::create(builder, op.getLoc(), type, c, a, b, op.getTransposeA(),
-                                           op.getTransposeB());
-    return compute(product, {op.getC(), op.getA(), op.getB()}, op.getC());
+    auto matmul = nn::MatmulAddOp::create(builder, op.getLoc(), type, c, a, b, op.getTransposeA(),
+                                          op.getTransposeB());
+    return compute(matmul, {op.getC(), op.getA(), op.getB()}, op.getC());
   }
   auto matmul = nn::MatmulOp::create(builder, op.getLoc(), type, a, b, op.getTransposeA(),
                                      op.getTransposeB());
@@ -175,8 +174,8 @@ LogicalResult RtMachine::execute(Operation *op) {
     return launch(launchOp);
   if (auto gemmOp = dyn_cast<rt::GemmOp>(op))
     return gemm(gemmOp);
-  if (auto product = dyn_cast<rt::GemmEpilogueOp>(op))
-    return gemmEpilogue(product);
+  if (auto matmul = dyn_cast<rt::GemmEpilogueOp>(op))
+    return gemmEpilogue(matmul);
   if (auto forward = dyn_cast<rt::SdpaOp>(op))
     return sdpa(forward);
   if (auto gradient = dyn_cast<rt::SdpaGradOp>(op))

@@ -124,7 +124,7 @@ def tensor : Policy<"tensor", "REGEX=HOW,..", "::shale::TensorPlan", "::shale::T
   let passes = ["shale-annotate-tensor"];
 }
 def sequenceParallel : Policy<"sequence-parallel", "HOW", "::shale::SequenceParallel", "::shale::SequenceParallel::Auto",
-    "auto | true | false: tensor axes split the rows of activations between products; auto: where their number divides (default: auto)"> {
+    "auto | true | false: tensor axes split the rows of activations between matmuls; auto: where their number divides (default: auto)"> {
   let example = "false";
   let effect = "Graph";
   let passes = ["shale-split-sequence"];
@@ -204,7 +204,7 @@ def deterministic : Bool<"deterministic", "true",
   let passes = ["shale-call-attention"];
 }
 def allowTf32 : Switch<"allow-tf32",
-    "GPUs: products of f32 round their operands to TF32, 11 significant bits"> {
+    "GPUs: matmuls of f32 round their operands to TF32, 11 significant bits"> {
   let passes = ["shale-plan"];
 }
 def offload : Policy<"offload", "WHAT", "::shale::OffloadPolicy", "::shale::OffloadPolicy()",
@@ -282,8 +282,8 @@ def describe : On<"describe",
 let group = "Extending Shale" in {
 
 let effect = "Graph" in {
-def productDtype : Policy<"product-dtype", "TYPE", "::shale::ProductKind", "::shale::ProductKind::Param",
-    "param | fp8: operands of products with parameters; fp8: e4m3, gradients e5m2 (default: the param dtype)"> {
+def matmulDtype : Policy<"matmul-dtype", "TYPE", "::shale::MatmulKind", "::shale::MatmulKind::Param",
+    "param | fp8: operands of matmuls with parameters; fp8: e4m3, gradients e5m2 (default: the param dtype)"> {
   let example = "fp8";
 }
 def paramRounding : Policy<"param-rounding", "HOW", "::shale::RoundingKind", "::shale::RoundingKind::Nearest",
@@ -310,7 +310,7 @@ def embedPath : Parsed<"embed-path", "HOW", "EmbedPath", "EmbedPath::Absolute", 
 }
 let effect = "Plan" in {
 def attention : Policy<"attention", "HOW", "::shale::AttentionKind", "::shale::AttentionKind::Auto",
-    "auto: the target's library where it supports the attention (docs/guide/gpu.md) | generated: products and generated kernels (default: auto)"> {
+    "auto: the target's library where it supports the attention (docs/guide/gpu.md) | generated: matmuls and generated kernels (default: auto)"> {
   let example = "generated";
 }
 def fastMath : Switch<"fast-math",

@@ -247,7 +247,7 @@ static Subject findSubject(ModuleOp module, StringRef name, const Rates &machine
            << " rows do not divide over the tensor ranks; a parameter with " << part.getPadding()
            << " rows of zeros stands for it: " << state.getSymName() << "\n";
       else
-        os << name << ": a product with it is cut, so each part is a parameter of its own: "
+        os << name << ": a matmul with it is cut, so each part is a parameter of its own: "
            << state.getSymName() << " and those after it\n";
       return findSubject(module, state.getSymName(), machine, os, done);
     }

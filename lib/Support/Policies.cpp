@@ -41,8 +41,8 @@ static constexpr Word<MasterKind> kMasterKinds[] = {{"f32", MasterKind::F32},
                                                     {"none", MasterKind::None}};
 static constexpr Word<RoundingKind> kRoundingKinds[] = {{"nearest", RoundingKind::Nearest},
                                                         {"stochastic", RoundingKind::Stochastic}};
-static constexpr Word<ProductKind> kProductKinds[] = {{"param", ProductKind::Param},
-                                                      {"fp8", ProductKind::FP8}};
+static constexpr Word<MatmulKind> kMatmulKinds[] = {{"param", MatmulKind::Param},
+                                                    {"fp8", MatmulKind::FP8}};
 static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
                                                     {"bf16", MomentKind::BF16}};
 static constexpr Word<WireKind> kWireKinds[] = {{"int8", WireKind::Int8},
@@ -68,8 +68,8 @@ std::string shale::parseText(StringRef text, MasterKind &v) {
 std::string shale::parseText(StringRef text, RoundingKind &v) {
   return parseWord(kRoundingKinds, text, v);
 }
-std::string shale::parseText(StringRef text, ProductKind &v) {
-  return parseWord(kProductKinds, text, v);
+std::string shale::parseText(StringRef text, MatmulKind &v) {
+  return parseWord(kMatmulKinds, text, v);
 }
 std::string shale::parseText(StringRef text, MomentKind &v) {
   return parseWord(kMomentKinds, text, v);
@@ -122,7 +122,7 @@ std::string shale::textOf(Sharding value) { return wordOf(kShardings, value).str
 std::string shale::textOf(FloatKind value) { return wordOf(kFloatKinds, value).str(); }
 std::string shale::textOf(MasterKind value) { return wordOf(kMasterKinds, value).str(); }
 std::string shale::textOf(RoundingKind value) { return wordOf(kRoundingKinds, value).str(); }
-std::string shale::textOf(ProductKind value) { return wordOf(kProductKinds, value).str(); }
+std::string shale::textOf(MatmulKind value) { return wordOf(kMatmulKinds, value).str(); }
 std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value).str(); }
 std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value).str(); }
 int64_t shale::defaultBucketBytes(dist::Strategy strategy) {

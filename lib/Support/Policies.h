@@ -34,8 +34,8 @@ enum class RoundingKind { Nearest, Stochastic };
 /// Types of the optimizer's state.
 enum class MomentKind { F32, BF16 };
 
-/// Types of the operands of products with parameters; Param: that of their use.
-enum class ProductKind { Param, FP8 };
+/// Types of the operands of matmuls with parameters; Param: that of their use.
+enum class MatmulKind { Param, FP8 };
 /// The type in which data are sent: as they are, as 8-bit integers with a scale per block, or as
 /// floats.
 enum class WireKind { Same, Int8, BF16, F16, F32 };
@@ -102,7 +102,7 @@ struct LossChunk {
   int64_t rows = 0;
 };
 
-/// Whether tensor axes split rows of activations between products; auto: where that is possible.
+/// Whether tensor axes split rows of activations between matmuls; auto: where that is possible.
 enum class SequenceParallel { Auto, On, Off };
 
 /// Factors on scalars of updates, by parameter: `REGEX=X`, separated by commas. A comma within a
@@ -128,7 +128,7 @@ std::string parseText(llvm::StringRef text, FloatKind &value);
 std::string parseText(llvm::StringRef text, MasterKind &value);
 std::string parseText(llvm::StringRef text, RoundingKind &value);
 std::string parseText(llvm::StringRef text, MomentKind &value);
-std::string parseText(llvm::StringRef text, ProductKind &value);
+std::string parseText(llvm::StringRef text, MatmulKind &value);
 std::string parseText(llvm::StringRef text, WireTypes &value);
 std::string parseText(llvm::StringRef text, ReductionOrder &value);
 std::string parseText(llvm::StringRef text, BucketSize &value);
@@ -148,7 +148,7 @@ std::string textOf(FloatKind value);
 std::string textOf(MasterKind value);
 std::string textOf(RoundingKind value);
 std::string textOf(MomentKind value);
-std::string textOf(ProductKind value);
+std::string textOf(MatmulKind value);
 std::string textOf(WireTypes value);
 std::string textOf(ReductionOrder value);
 std::string textOf(BucketSize value);

@@ -18,18 +18,18 @@ struct Rates {
   std::string name;
   std::string source; ///< of the figures
 
-  double flops = 0;     ///< f32 operations of matrix products
+  double flops = 0;     ///< f32 operations of matmuls
   double flopsTf32 = 0; ///< the same with operands rounded to TF32 (--allow-tf32)
-  double flops16 = 0;   ///< bf16 and f16 operations of matrix products
+  double flops16 = 0;   ///< bf16 and f16 operations of matmuls
   /// The same of 8-bit floats; 0: the machine has none, and they take as long as those of f32.
   double flops8 = 0;
-  double attention = 0; ///< bf16 and f16 operations of the products in a library's attention
-  /// Exponentials of scores there, a query and key each; not beside products.
+  double attention = 0; ///< bf16 and f16 operations of the matmuls in a library's attention
+  /// Exponentials of scores there, a query and key each; not beside matmuls.
   double scores = std::numeric_limits<double>::infinity();
   double memory = 0;      ///< bytes read or written by kernels
   double hostMemory = 0;  ///< bytes of host memory read or written by code on the host, per rank
   double host = 0;        ///< bytes copied between device and host
-  double launch = 0;      ///< latency of a kernel or product
+  double launch = 0;      ///< latency of a kernel or matmul
   bool oneMemory = false; ///< whether host and device share one RAM
   int64_t capacity = 0; ///< bytes of device memory, as the vendor's tools print; 0 if that differs
   int64_t reserved = 0; ///< bytes of these that the driver gives to no process

@@ -62,7 +62,7 @@ public:
 
   // ---- how ops are implemented
 
-  /// Whether the op becomes a library call, like a matrix product.
+  /// Whether the op becomes a library call, like a matmul.
   virtual bool isLibraryCall(mlir::Operation *op) const = 0;
   /// Whether the op has a dedicated kernel with its own schedule.
   virtual bool hasOwnKernel(mlir::Operation *op) const = 0;
@@ -75,15 +75,15 @@ public:
   /// Whether the op takes 16-bit floats directly. For other ops, operands are cast to f32 and
   /// results are rounded once.
   virtual bool takes16BitFloats(mlir::Operation *op) const = 0;
-  /// Whether matrix products of 16-bit floats are faster than those of f32.
+  /// Whether matmuls of 16-bit floats are faster than those of f32.
   virtual bool hasFast16BitFloats() const = 0;
-  /// Whether matrix products of f32 can round their operands to TF32 (rt::kAllowTf32Attr).
+  /// Whether matmuls of f32 can round their operands to TF32 (rt::kAllowTf32Attr).
   virtual bool hasTf32() const { return false; }
   /// Whether kernels of a module with `rt.fast_math` approximate exp, tanh and divisions.
   virtual bool hasFastMath() const { return false; }
 
   /// Whether the target's library multiplies matrices of 8-bit floats (nn.quantized_matmul).
-  virtual bool has8BitProducts() const { return false; }
+  virtual bool has8BitMatmuls() const { return false; }
 
   /// Returns the number of parts that a reduction to `results` elements, each of `each` elements,
   /// is split into. A first kernel reduces the parts, a second one their results. With `trailing`
@@ -119,8 +119,8 @@ public:
     (void)element;
     return size;
   }
-  /// Whether one product of joined matrices is faster than a product of each.
-  virtual bool joinsProducts(mlir::Type element) const {
+  /// Whether one matmul of joined matrices is faster than a matmul of each.
+  virtual bool joinsMatmuls(mlir::Type element) const {
     (void)element;
     return false;
   }

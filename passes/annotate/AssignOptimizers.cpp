@@ -15,9 +15,9 @@ namespace shale {
 #define GEN_PASS_DEF_ASSIGNOPTIMIZERSPASS
 #include "passes/annotate/Passes.h.inc"
 
-static bool isProductOp(Operation *op) {
+static bool isMatmulOp(Operation *op) {
   auto rule = dyn_cast<ShardingRuleOpInterface>(op);
-  return rule && isProduct(rule.getShardingRule());
+  return rule && isMatmul(rule.getShardingRule());
 }
 
 /// Whether the op is a cast, a transpose, a view: it has one operand and one result.
@@ -45,7 +45,7 @@ static nn::StateOp parameterOf(Value value) {
   return state && state.getRole() == nn::Role::Param ? state : nn::StateOp();
 }
 
-/// Returns the parameters of the last products before the logits, or, where no loss is one of rows,
+/// Returns the parameters of the last matmuls before the logits, or, where no loss is one of rows,
 /// before the results of the function.
 static llvm::DenseSet<Operation *> findHeads(func::FuncOp function) {
   SmallVector<Value> work;
@@ -61,7 +61,7 @@ static llvm::DenseSet<Operation *> findHeads(func::FuncOp function) {
     if (!op || !seen.insert(value).second)
       continue;
     bool ends = false;
-    if (isProductOp(op))
+    if (isMatmulOp(op))
       for (Value operand : op->getOperands())
         if (nn::StateOp state = parameterOf(operand)) {
           heads.insert(state);
@@ -86,7 +86,7 @@ static llvm::DenseSet<Operation *> findHidden(ModuleOp module) {
         continue;
       bool multiplied = false, table = false;
       forEachUse(argument, [&](Operation *user) {
-        multiplied |= isProductOp(user);
+        multiplied |= isMatmulOp(user);
         table |= isa<IndexUserOpInterface>(user);
       });
       if (multiplied && !table)

@@ -172,14 +172,14 @@ def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp">
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
-def AnnotateProductsPass : Pass<"shale-annotate-products", "::mlir::ModuleOp"> {
-  let summary = "Chooses the matrix products whose operands are rounded to 8-bit floats";
+def AnnotateMatmulsPass : Pass<"shale-annotate-matmuls", "::mlir::ModuleOp"> {
+  let summary = "Chooses the matmuls whose operands are rounded to 8-bit floats";
   let description = [{
     Sets `quantized` on each `nn.matmul` of a matrix and a parameter, or a view, part or cast of one.
-    Its gradients will have it, too. Not on the products of the head: those from which the loss follows
-    without another product.
+    Its gradients will have it, too. Not on the matmuls of the head: those from which the loss follows
+    without another matmul.
 
-    Fails if the target has no such products (`Target::has8BitProducts`), if parameters are not used in
+    Fails if the target has no such matmuls (`Target::has8BitMatmuls`), if parameters are not used in
     bf16, or if the model's file computes the gradients.
 
     Before:
@@ -299,7 +299,7 @@ def AssignOptimizersPass : Pass<"shale-assign-optimizers", "::mlir::ModuleOp"> {
   let description = [{
     An optimizer that updates matrices (Muon) leaves other parameters to another one (AdamW). This pass sets
     `nn.optimizer` on the parameters of the other one: all but the matrices of hidden layers. Such a matrix has two
-    dimensions, a product reads it, no op reads it by index, and it is not in the last product before the logits (before
+    dimensions, a matmul reads it, no op reads it by index, and it is not in the last matmul before the logits (before
     the results, where no loss is one of rows). REGEX=NAME, of POSIX extended expressions, makes another choice. A REGEX that
     matches no parameter, two entries that give a parameter different optimizers, and a parameter of other than two
     dimensions that is to be updated as a matrix are errors. The pass does nothing for other optimizers.

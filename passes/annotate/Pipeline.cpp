@@ -14,9 +14,9 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const CompileOptions &o
   manager.addPass(createAnnotateRangesPass());
   // Types in which values are computed and stored.
   manager.addPass(createAnnotatePrecisionPass(optionsOf<AnnotatePrecisionPassOptions>(options)));
-  // Products of 8-bit floats. After precision, on which they depend.
-  if (options.productDtype == ProductKind::FP8)
-    manager.addPass(createAnnotateProductsPass());
+  // Matmuls of 8-bit floats. After precision, on which they depend.
+  if (options.matmulDtype == MatmulKind::FP8)
+    manager.addPass(createAnnotateMatmulsPass());
   // Parameters that are not trained, those without decay, and those with other factors in their
   // updates.
   if (!options.freeze.empty())

@@ -48,7 +48,7 @@ LogicalResult GivenGradients::take(RunningStatistics &statistics) {
 }
 
 /// Moves ops to just before their first reader, from last to first. A trace of PyTorch computes
-/// what the backward pass alone reads (transposes, products of activations) where the forward pass
+/// what the backward pass alone reads (transposes, matmuls of activations) where the forward pass
 /// had it: recomputation would start all blocks there. Gradients stay where they are complete. So
 /// do ops that depend on the seed: autograd computes them block by block, and moving one to where
 /// it is added would read the block's parameters again.

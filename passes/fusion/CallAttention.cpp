@@ -288,7 +288,7 @@ private:
     }
     if (!reason.empty()) {
       emitDecision(op.getLoc(), "call-attention",
-                   "attention is computed by products and generated kernels: " + reason);
+                   "attention is computed by matmuls and generated kernels: " + reason);
       return;
     }
     for (auto [old, made] : llvm::zip(op->getResults(), call->getResults()))

@@ -1,7 +1,7 @@
-//===- CallEpilogues.cpp - Lets a library compute epilogues of products ---===//
+//===- CallEpilogues.cpp - Lets a library compute epilogues of matmuls ----===//
 //
-// A value that a product is added to, or scaled by, is matched backwards: from a GELU, from the
-// rounded sum of a product and a bias, or from the product that ends a GELU's gradient. The ops in
+// A value that a matmul is added to, or scaled by, is matched backwards: from a GELU, from the
+// rounded sum of a matmul and a bias, or from the matmul that ends a GELU's gradient. The ops in
 // between must have no other readers, apart from the values that the library stores as well.
 //
 //===----------------------------------------------------------------------===//
@@ -47,9 +47,9 @@ static Value peel(Value value) {
 
 namespace {
 
-/// The sum of a product and a bias, and what the sum is rounded to.
-struct BiasedProduct {
-  nn::MatmulOp product;
+/// The sum of a matmul and a bias, and what the sum is rounded to.
+struct BiasedMatmul {
+  nn::MatmulOp matmul;
   nn::AddOp sum;
   Value bias;
   Value rounded; ///< null: the sum is only read in its own type
@@ -97,9 +97,9 @@ private:
     return called;
   }
 
-  /// Matches `value`, an element of which is that of a product plus that of a bias.
-  static std::optional<BiasedProduct> matchSum(Value value) {
-    BiasedProduct found;
+  /// Matches `value`, an element of which is that of a matmul plus that of a bias.
+  static std::optional<BiasedMatmul> matchSum(Value value) {
+    BiasedMatmul found;
     while (isWrapping(value.getDefiningOp())) {
       if (isNarrow(value))
         found.rounded = value;
@@ -113,17 +113,17 @@ private:
       return std::nullopt;
     for (bool swapped : {false, true}) {
       Value left = found.sum->getOperand(swapped), right = found.sum->getOperand(!swapped);
-      found.product = peel(left).getDefiningOp<nn::MatmulOp>();
+      found.matmul = peel(left).getDefiningOp<nn::MatmulOp>();
       auto repeated = peel(right).getDefiningOp<nn::BroadcastOp>();
-      if (!found.product || !peel(left).hasOneUse() || !repeated ||
-          nn::phaseOf(found.product) != nn::phaseOf(found.sum))
+      if (!found.matmul || !peel(left).hasOneUse() || !repeated ||
+          nn::phaseOf(found.matmul) != nn::phaseOf(found.sum))
         continue;
-      RankedTensorType type = typeOf(repeated), product = typeOf(found.product);
+      RankedTensorType type = typeOf(repeated), matmul = typeOf(found.matmul);
       found.bias = repeated.getInput();
-      if (product.getRank() == 2 && type.getShape() == typeOf(right).getShape() &&
+      if (matmul.getRank() == 2 && type.getShape() == typeOf(right).getShape() &&
           repeated.getDims() == ArrayRef<int64_t>{type.getRank() - 1} &&
-          type.getShape().back() == product.getDimSize(1) &&
-          typeOf(left).getShape().back() == product.getDimSize(1))
+          type.getShape().back() == matmul.getDimSize(1) &&
+          typeOf(left).getShape().back() == matmul.getDimSize(1))
         return found;
     }
     return std::nullopt;
@@ -140,13 +140,13 @@ private:
     return {};
   }
 
-  /// Builds a product with an epilogue in front of `at`, and replaces the values that are its
-  /// results, if the target's library has such a product. With `keeps` it has two; `before` is null
+  /// Builds a matmul with an epilogue in front of `at`, and replaces the values that are its
+  /// results, if the target's library has such a matmul. With `keeps` it has two; `before` is null
   /// if nothing reads the second.
-  void replace(nn::Epilogue epilogue, nn::MatmulOp product, Value with, Operation *at, Value result,
+  void replace(nn::Epilogue epilogue, nn::MatmulOp matmul, Value with, Operation *at, Value result,
                bool keeps, Value before) {
     OpBuilder b(at);
-    RankedTensorType type = typeOf(product);
+    RankedTensorType type = typeOf(matmul);
     auto shaped = [&](Value value, Type to) -> Value {
       if (value.getType() == to)
         return value;
@@ -154,14 +154,14 @@ private:
           reshape && reshape.getInput().getType() == to)
         return reshape.getInput();
       auto made = nn::ReshapeOp::create(b, value.getLoc(), to, value);
-      made->setDiscardableAttrs(product->getDiscardableAttrDictionary());
+      made->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());
       return made;
     };
     Value taken = epilogue == nn::Epilogue::GeluGrad ? shaped(with, type) : with;
-    auto made = nn::MatmulEpilogueOp::create(b, product.getLoc(), type, keeps ? Type(type) : Type(),
-                                             epilogue, product.getLhs(), product.getRhs(), taken,
-                                             product.getTransposeLhs(), product.getTransposeRhs());
-    made->setDiscardableAttrs(product->getDiscardableAttrDictionary());
+    auto made = nn::MatmulEpilogueOp::create(b, matmul.getLoc(), type, keeps ? Type(type) : Type(),
+                                             epilogue, matmul.getLhs(), matmul.getRhs(), taken,
+                                             matmul.getTransposeLhs(), matmul.getTransposeRhs());
+    made->setDiscardableAttrs(matmul->getDiscardableAttrDictionary());
     if (!target.isLibraryCall(made)) {
       made.erase();
       return;
@@ -177,8 +177,8 @@ private:
       old.replaceAllUsesWith(shaped(value, old.getType()));
     }
     emitDecision(
-        product.getLoc(), "call-epilogues",
-        ("the product's " + nn::stringifyEpilogue(epilogue) + " may be computed by the library")
+        matmul.getLoc(), "call-epilogues",
+        ("the matmul's " + nn::stringifyEpilogue(epilogue) + " may be computed by the library")
             .str());
   }
 
@@ -186,15 +186,15 @@ private:
     Value result = roundingOf(op.getResult());
     if (!op.getApproximate() || !result || !isStored(result, nn::phaseOf(op)))
       return;
-    std::optional<BiasedProduct> match = matchSum(op.getInput());
-    if (!match || nn::phaseOf(match->product) != nn::phaseOf(op) || !isNarrow(match->product) ||
+    std::optional<BiasedMatmul> match = matchSum(op.getInput());
+    if (!match || nn::phaseOf(match->matmul) != nn::phaseOf(op) || !isNarrow(match->matmul) ||
         !isNarrow(match->bias))
       return;
     Value before = match->rounded ? match->rounded : match->sum.getResult();
     bool isRead = !isOnlyRead(before, op);
     if (isRead && (before == match->sum || !isReadByOthers(before, op)))
       return;
-    replace(nn::Epilogue::Gelu, match->product, match->bias, match->sum, result, isRead || trains,
+    replace(nn::Epilogue::Gelu, match->matmul, match->bias, match->sum, result, isRead || trains,
             isRead ? before : Value());
   }
 
@@ -218,20 +218,20 @@ private:
     Value result = roundingOf(op.getResult());
     if (!result || !isStored(result, nn::phaseOf(op)))
       return;
-    std::optional<BiasedProduct> match = matchSum(result);
-    if (match && isNarrow(match->product) && isNarrow(match->bias))
-      replace(nn::Epilogue::Bias, match->product, match->bias, op, result, false, Value());
+    std::optional<BiasedMatmul> match = matchSum(result);
+    if (match && isNarrow(match->matmul) && isNarrow(match->bias))
+      replace(nn::Epilogue::Bias, match->matmul, match->bias, op, result, false, Value());
   }
 
-  /// Replaces the product of a result's gradient and the derivative of a GELU.
+  /// Replaces the matmul of a result's gradient and the derivative of a GELU.
   void replaceGradient(nn::MulOp op) {
-    auto product = peel(op.getLhs()).getDefiningOp<nn::MatmulOp>();
+    auto matmul = peel(op.getLhs()).getDefiningOp<nn::MatmulOp>();
     Value result = roundingOf(op.getResult());
-    if (!product || !product->hasOneUse() || !isNarrow(product) || typeOf(product).getRank() != 2 ||
-        nn::phaseOf(product) != nn::phaseOf(op) || !result || !isStored(result, nn::phaseOf(op)))
+    if (!matmul || !matmul->hasOneUse() || !isNarrow(matmul) || typeOf(matmul).getRank() != 2 ||
+        nn::phaseOf(matmul) != nn::phaseOf(op) || !result || !isStored(result, nn::phaseOf(op)))
       return;
     if (Value input = matchGeluDerivative(op))
-      replace(nn::Epilogue::GeluGrad, product, input, op, result, false, Value());
+      replace(nn::Epilogue::GeluGrad, matmul, input, op, result, false, Value());
   }
 
   /// Returns the 16-bit value before the GELU if `op` is what autodiff builds for its gradient,

@@ -166,8 +166,8 @@ private:
     return false;
   }
 
-  /// Clones an op for its readers in other phases, which then read the result of a product instead
-  /// of a value that would be written for them alone. An example is a product with its bias, which
+  /// Clones an op for its readers in other phases, which then read the result of a matmul instead
+  /// of a value that would be written for them alone. An example is a matmul with its bias, which
   /// the gradient of the activation reads.
   void cloneForOtherPhases(Operation *op) {
     SmallVector<OpOperand *> others;
@@ -224,7 +224,7 @@ private:
   /// Clones the ops that compute the operands of a concatenation for it alone, if others read their
   /// results, too, and the clones read fewer bytes than writing and reading the operands takes. The
   /// concatenation's kernel then computes them. An example are the gradients of gate and up, joined
-  /// for one product, besides which the activation itself is recomputed.
+  /// for one matmul, besides which the activation itself is recomputed.
   static void cloneForJoin(Operation *op) {
     SetVector<Operation *> chain;
     SetVector<Value> stored;

@@ -158,11 +158,11 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
   let description = [{
     An `nn.attention` that the target's library computes (`Target::isLibraryCall`) becomes
     `nn.sdpa`, and its gradient `nn.sdpa_grad`. These take heads after positions, as the
-    products around attention write and read them. The transpositions in between
+    matmuls around attention write and read them. The transpositions in between
     disappear, also behind a `mem.barrier`. Query, key and value that are the parts of each row of one tensor, in
     order, become one operand. Gradients that are only joined in this order become one
     result. Attention with masks, dropout or f32 values stays, and later becomes
-    products and generated kernels; a remark gives the reason. In a build
+    matmuls and generated kernels; a remark gives the reason. In a build
     without the target's attention library the pass changes nothing.
 
     Before:
@@ -192,17 +192,17 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
-def JoinProductsPass : Pass<"shale-join-products", "::mlir::ModuleOp"> {
-  let summary = "Computes the gradients of layers that read one value by one product";
+def JoinMatmulsPass : Pass<"shale-join-matmuls", "::mlir::ModuleOp"> {
+  let summary = "Computes the gradients of layers that read one value by one matmul";
   let description = [{
     Linear layers that read one value, such as gate and up of an MLP, or query, key and value of an attention, each have a
-    product dy W whose results are summed, and a product of dy and x for the gradient of W. If the weights
-    follow one another in their unit, both become one product of joined matrices: the sum is then
+    matmul dy W whose results are summed, and a matmul of dy and x for the gradient of W. If the weights
+    follow one another in their unit, both become one matmul of joined matrices: the sum is then
     over the columns of [dy1, dy2, ..], and is rounded once. Widths may differ, as those of grouped heads do.
     A kernel writes the joined rows. Where a dy comes from a library, a kernel copies it; the pass joins layers
     only if they have no more copied columns than the results that it leaves out.
 
-    The pass joins layers on targets where one product is faster (`Target::joinsProducts`). On a CPU it changes nothing.
+    The pass joins layers on targets where one matmul is faster (`Target::joinsMatmuls`). On a CPU it changes nothing.
 
     Before:
     ```mlir
@@ -246,17 +246,17 @@ def JoinProductsPass : Pass<"shale-join-products", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect", "::shale::dist::DistDialect"];
 }
 
-def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
-  let summary = "Pads odd sizes of matrix products";
+def PadMatmulsPass : Pass<"shale-pad-matmuls", "::mlir::ModuleOp"> {
+  let summary = "Pads odd sizes of matmuls";
   let description = [{
-    Pads the operands of a matrix product with zeros, to the sizes that the target prefers
-    (`Target::paddedSize`), and slices the result. On GPUs, products of 16-bit floats are
-    slow unless rows are a multiple of 16 bytes. The products of a phase share padded
+    Pads the operands of a matmul with zeros, to the sizes that the target prefers
+    (`Target::paddedSize`), and slices the result. On GPUs, matmuls of 16-bit floats are
+    slow unless rows are a multiple of 16 bytes. The matmuls of a phase share padded
     operands.
 
     A loss reads padded logits with minus infinity in the added columns, which leaves its
     results as they are (trait `AbsentClasses`). The gradient of these columns is 0 and
-    needs no padding as an operand of further products. Products of fewer than `least-work`
+    needs no padding as an operand of further matmuls. Matmuls of fewer than `least-work`
     operations stay as they are.
 
     Before (with `least-work=0`):
@@ -289,14 +289,14 @@ def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"leastWork", "least-work", "int64_t", "1 << 30",
-                        "floating-point operations of the smallest product that is padded">];
+                        "floating-point operations of the smallest matmul that is padded">];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
 def CallEpiloguesPass : Pass<"shale-call-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Fuses bias, GELU and the gradient of GELU into the library call of the product before them";
+  let summary = "Fuses bias, GELU and the gradient of GELU into the library call of the matmul before them";
   let description = [{
-    If the target's library has products with epilogues (`Target::isLibraryCall`), a 16-bit product
+    If the target's library has matmuls with epilogues (`Target::isLibraryCall`), a 16-bit matmul
     becomes `nn.matmul_epilogue` with
     - the bias that is added to it, if library calls read the rounded sum,
     - the bias and a GELU by the approximation with tanh, if library calls read the rounded result.
@@ -425,7 +425,7 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     values have R*C elements, or R elements (one per row); all others are read
     through an index map. A 16-bit value that is read as f32 is stored in 16 bits and
     widened by each cluster that reads it. What costs less to compute than to store, such as
-    a bias that is added to a product, is computed by each reader, also in the backward pass. So are the operands of
+    a bias that is added to a matmul, is computed by each reader, also in the backward pass. So are the operands of
     a concatenation, if that reads fewer bytes. A value and what a `mem.barrier` returns of it are one operand.
     A dedicated kernel that can store casts of its results, such as the update of a flat group, is in
     a cluster with them. Fusion changes no bits. With `singletons` each op becomes a cluster of its own.
@@ -546,8 +546,8 @@ def SplitClustersPass : Pass<"shale-split-clusters", "::mlir::ModuleOp"> {
     ```mlir
     func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
       %y = nn.cluster (%a = %x : tensor<4x4xf32>) -> tensor<4x4xf32> {
-        %product = nn.matmul %a, %a : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-        nn.yield %product : tensor<4x4xf32>
+        %matmul = nn.matmul %a, %a : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+        nn.yield %matmul : tensor<4x4xf32>
       }
       return %y : tensor<4x4xf32>
     }

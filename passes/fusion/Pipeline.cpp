@@ -12,15 +12,15 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const CompileOptions &o
   // Attention of 16-bit floats is a library call on GPUs.
   if (options.attention == AttentionKind::Auto)
     pm.addPass(createCallAttentionPass(optionsOf<CallAttentionPassOptions>(options)));
-  // Products whose operands are rounded to 8-bit floats become products of these.
-  pm.addPass(createQuantizeProductsPass());
-  // Layers that read one value share the products of their gradients.
-  pm.addPass(createJoinProductsPass());
-  // Products of odd sizes are padded where they are slow.
-  pm.addPass(createPadProductsPass());
+  // Matmuls whose operands are rounded to 8-bit floats become matmuls of these.
+  pm.addPass(createQuantizeMatmulsPass());
+  // Layers that read one value share the matmuls of their gradients.
+  pm.addPass(createJoinMatmulsPass());
+  // Matmuls of odd sizes are padded where they are slow.
+  pm.addPass(createPadMatmulsPass());
   // Ops on 16-bit floats that the target does not support compute in f32.
   pm.addPass(createWidenPass());
-  // A product's bias, GELU and its gradient may be part of a library call.
+  // A matmul's bias, GELU and its gradient may be part of a library call.
   pm.addPass(createCallEpiloguesPass());
   // Gradients of large lookups sort their indices where the target wants that.
   pm.addPass(createSortLookupsPass());

@@ -74,17 +74,17 @@ def QuantizeReductionsPass : Pass<"shale-quantize-reductions", "::mlir::ModuleOp
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
-def QuantizeProductsPass : Pass<"shale-quantize-products", "::mlir::ModuleOp"> {
-  let summary = "Rounds operands of matrix products to 8-bit floats";
+def QuantizeMatmulsPass : Pass<"shale-quantize-matmuls", "::mlir::ModuleOp"> {
+  let summary = "Rounds operands of matmuls to 8-bit floats";
   let description = [{
     Replaces each `nn.matmul` with `quantized` by a `nn.quantized_matmul`. An operand is multiplied by
     the largest finite number of its 8-bit float type / its largest magnitude, rounded, and stored
-    with the terms of a sum next to each other: transposed, if the product reads it so. An operand
-    that products read both ways is stored twice; fusion then makes one kernel of both. The largest
+    with the terms of a sum next to each other: transposed, if the matmul reads it so. An operand
+    that matmuls read both ways is stored twice; fusion then makes one kernel of both. The largest
     magnitude of each row comes first, so that a kernel that computes rows computes it, too. The
-    products of a phase share operands, and all products share the scale of a value.
+    matmuls of a phase share operands, and all matmuls share the scale of a value.
 
-    Largest magnitudes are those of the tensors of a rank: there is no communication. A product whose
+    Largest magnitudes are those of the tensors of a rank: there is no communication. A matmul whose
     sizes are not all multiples of 16 on a rank stays as it is, without `quantized`, with a remark.
 
     Before:

@@ -91,9 +91,9 @@ SmallVector<Refused> findRefused(ModuleOp module, const Target &target) {
   SmallVector<Operation *> candidates;
   module.walk([&](Operation *op) {
     bool alone = !op->getParentOfType<nn::ClusterOp>();
-    // A product of a type that the target's library does not have cannot be generated, either.
-    bool product = isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !target.isLibraryCall(op);
-    if (isa<nn::ClusterOp>(op) || (alone && (target.hasOwnKernel(op) || product)))
+    // A matmul of a type that the target's library does not have cannot be generated, either.
+    bool matmul = isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !target.isLibraryCall(op);
+    if (isa<nn::ClusterOp>(op) || (alone && (target.hasOwnKernel(op) || matmul)))
       candidates.push_back(op);
   });
   for (Operation *op : candidates) {

@@ -301,7 +301,7 @@ public:
   std::optional<MaskedScores> peel(Value scores);
 
 private:
-  bool leadsToProduct(Value value, int depth = 0) const;
+  bool leadsToMatmul(Value value, int depth = 0) const;
   bool takeSum(nn::AddOp sum, Value &scores);
   bool takeChoice(nn::SelectOp choice, Value &scores);
   bool takeAdded(Value added);
@@ -328,8 +328,8 @@ private:
 
 } // namespace
 
-/// Whether a chain of additions, selects and factors leads from a matrix product to the value.
-bool Layers::leadsToProduct(Value value, int depth) const {
+/// Whether a chain of additions, selects and factors leads from a matmul to the value.
+bool Layers::leadsToMatmul(Value value, int depth) const {
   constexpr int most = 16;
   double scale = 1;
   if (peelScale(value, scale).getDefiningOp<nn::MatmulOp>())
@@ -337,10 +337,10 @@ bool Layers::leadsToProduct(Value value, int depth) const {
   if (depth == most)
     return false;
   if (auto sum = value.getDefiningOp<nn::AddOp>())
-    return leadsToProduct(sum.getLhs(), depth + 1) || leadsToProduct(sum.getRhs(), depth + 1);
+    return leadsToMatmul(sum.getLhs(), depth + 1) || leadsToMatmul(sum.getRhs(), depth + 1);
   if (auto choice = value.getDefiningOp<nn::SelectOp>())
-    return leadsToProduct(choice.getOnTrue(), depth + 1) ||
-           leadsToProduct(choice.getOnFalse(), depth + 1);
+    return leadsToMatmul(choice.getOnTrue(), depth + 1) ||
+           leadsToMatmul(choice.getOnFalse(), depth + 1);
   return false;
 }
 
@@ -468,10 +468,10 @@ bool Layers::takeAdded(Value added) {
 
 bool Layers::takeSum(nn::AddOp sum, Value &scores) {
   Value left = sum.getLhs(), right = sum.getRhs();
-  if (!leadsToProduct(left))
+  if (!leadsToMatmul(left))
     std::swap(left, right);
   scores = left;
-  return leadsToProduct(left) && takeAdded(right);
+  return leadsToMatmul(left) && takeAdded(right);
 }
 
 bool Layers::takeChoice(nn::SelectOp choice, Value &scores) {
@@ -504,7 +504,7 @@ std::optional<MaskedScores> Layers::peel(Value scores) {
     if (!(sum ? takeSum(sum, scores) : choice && takeChoice(choice, scores)))
       return std::nullopt;
   }
-  result.product = scores;
+  result.matmul = scores;
   takeBands();
   // Finite numbers hide scores just as -inf does if no row can be hidden entirely.
   if (!finiteBand.isWhole()) {

@@ -62,7 +62,7 @@ private:
 
 /// The operands and attributes of `nn.attention` that compute the scores.
 struct MaskedScores {
-  mlir::Value product;          ///< scale * q k^T
+  mlir::Value matmul;           ///< scale * q k^T
   mlir::Value mask;             ///< added to the scores; rank 4, or null
   mlir::Value seen;             ///< booleans, false hides; rank 4, or null
   std::optional<double> hidden; ///< replaces a hidden score, or is added to it; none: -inf
@@ -72,7 +72,7 @@ struct MaskedScores {
 };
 
 /// Follows the scores [B, H, T, S] through additions of masks and selections by
-/// masks to the matrix product that computes them. Returns nothing if other ops
+/// masks to the matmul that computes them. Returns nothing if other ops
 /// are in between, or if a mask has a gradient. Builds ops with `rewriter` that
 /// combine several masks into one. `guarded`: NaNs of the softmax are replaced by
 /// zero.

@@ -41,7 +41,7 @@ def SinkMovementPass : Pass<"shale-sink-movement"> {
   let description = [{
     A transpose that moves the batch dimension away from the front (`[B, T, E]`
     to `[T, B, E]`, as in torch.nn.MultiheadAttention) moves below elementwise
-    ops, products of rows with a matrix, norms, slices and broadcasts. It
+    ops, matmuls of rows with a matrix, norms, slices and broadcasts. It
     disappears when it meets a transpose that moves the batch dimension back, or
     a sum over the rows, as in a gradient that the file computes. Such chains of
     reshapes and transposes become at most a reshape, a transpose and a reshape.
@@ -53,8 +53,8 @@ def SinkMovementPass : Pass<"shale-sink-movement"> {
     func.func @project(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %weight: tensor<6x4xf32>) -> tensor<2x5x4xf32> {
       %turned = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
       %rows = nn.reshape %turned : tensor<5x2x6xf32> -> tensor<10x6xf32>
-      %product = nn.matmul %rows, %weight : (tensor<10x6xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
-      %split = nn.reshape %product : tensor<10x4xf32> -> tensor<5x2x4xf32>
+      %matmul = nn.matmul %rows, %weight : (tensor<10x6xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
+      %split = nn.reshape %matmul : tensor<10x4xf32> -> tensor<5x2x4xf32>
       %y = nn.transpose %split perm = [1, 0, 2] : tensor<5x2x4xf32> -> tensor<2x5x4xf32>
       return %y : tensor<2x5x4xf32>
     }
@@ -65,8 +65,8 @@ def SinkMovementPass : Pass<"shale-sink-movement"> {
     ```mlir
     func.func @project(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %weight: tensor<6x4xf32>) -> tensor<2x5x4xf32> {
       %rows = nn.reshape %x : tensor<2x5x6xf32> -> tensor<10x6xf32>
-      %product = nn.matmul %rows, %weight : (tensor<10x6xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
-      %y = nn.reshape %product : tensor<10x4xf32> -> tensor<2x5x4xf32>
+      %matmul = nn.matmul %rows, %weight : (tensor<10x6xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
+      %y = nn.reshape %matmul : tensor<10x4xf32> -> tensor<2x5x4xf32>
       return %y : tensor<2x5x4xf32>
     }
     ```
@@ -208,8 +208,8 @@ def RecoverAttentionPass : Pass<"shale-recover-attention"> {
     func.func @attention(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32> {
       %mask = nn.constant dense<[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]> : tensor<3x3xf32>
       %root = nn.constant dense<2.0> : tensor<1x2x3x3xf32>
-      %product = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
-      %scaled = nn.div %product, %root : tensor<1x2x3x3xf32>
+      %matmul = nn.matmul %q, %k transpose_rhs : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x3xf32>
+      %scaled = nn.div %matmul, %root : tensor<1x2x3x3xf32>
       %masks = nn.broadcast %mask dims = [2, 3] : tensor<3x3xf32> -> tensor<1x2x3x3xf32>
       %scores = nn.add %scaled, %masks : tensor<1x2x3x3xf32>
       %p = nn.softmax %scores : tensor<1x2x3x3xf32>

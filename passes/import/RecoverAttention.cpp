@@ -87,13 +87,12 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
     if (!masked)
       return failure();
     double scale = 1;
-    auto product = peelScale(masked->product, scale).getDefiningOp<nn::MatmulOp>();
-    if (!product || product.getTransposeLhs())
+    auto matmul = peelScale(masked->matmul, scale).getDefiningOp<nn::MatmulOp>();
+    if (!matmul || matmul.getTransposeLhs())
       return failure();
-    bool transposed = !product.getTransposeRhs(); // whether rhs is [.., D, S]
+    bool transposed = !matmul.getTransposeRhs(); // whether rhs is [.., D, S]
     bool swapped = false;
-    Value query = peelScale(product.getLhs(), scale),
-          key = peelKey(product.getRhs(), scale, swapped);
+    Value query = peelScale(matmul.getLhs(), scale), key = peelKey(matmul.getRhs(), scale, swapped);
     if (!std::isfinite(scale))
       return failure();
     if (transposed != swapped) { // the key is [B, H, D, S]: transpose it

@@ -142,7 +142,7 @@ struct ElementwiseFirst : OpInterfaceRewritePattern<ElementwiseOpInterface> {
 };
 
 /// Rewrites a matmul of permuted rows to a permutation of the rows of a matmul.
-struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
+struct MatmulFirst : OpRewritePattern<nn::MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
     Movement movement = Movement::of(op.getLhs());
@@ -402,9 +402,10 @@ void markTurns(func::FuncOp function) {
 struct SinkMovementPass : shale::impl::SinkMovementPassBase<SinkMovementPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ShortenChain<nn::ReshapeOp>, ShortenChain<nn::TransposeOp>, SliceFirst,
-                 ElementwiseFirst, ProductFirst, RowsFirst, SumOfRowsFirst, ReduceFirst,
-                 BroadcastFirst>(&getContext());
+    patterns
+        .add<ShortenChain<nn::ReshapeOp>, ShortenChain<nn::TransposeOp>, SliceFirst,
+             ElementwiseFirst, MatmulFirst, RowsFirst, SumOfRowsFirst, ReduceFirst, BroadcastFirst>(
+            &getContext());
     getOperation()->walk([](func::FuncOp function) { markTurns(function); });
     applyPatterns(getOperation(), std::move(patterns));
     getOperation()->walk([](nn::TransposeOp op) { op->removeAttr(kTurnsBatch); });

@@ -164,19 +164,18 @@ FailureOr<SmallVector<Value>> Rebuilder::buildPart(Operation *op, const ChunkedO
   return SmallVector<Value>(cloneAs(builder, op, form.operands, form.types)->getResults());
 }
 
-/// Adds a term; a product adds itself.
+/// Adds a term; a matmul adds itself.
 void Rebuilder::add(Value &sum, Value term) {
   Location loc = term.getLoc();
-  auto product = term.getDefiningOp<nn::MatmulOp>();
-  if (!product || product.getQuantizedAttr()) {
+  auto matmul = term.getDefiningOp<nn::MatmulOp>();
+  if (!matmul || matmul.getQuantizedAttr()) {
     sum = nn::AddOp::create(builder, loc, sum, term);
     return;
   }
-  sum =
-      nn::MatmulAddOp::create(builder, loc, sum.getType(), sum, product.getLhs(), product.getRhs(),
-                              product.getTransposeLhs(), product.getTransposeRhs());
-  llvm::erase(recorder.made, product.getOperation());
-  product.erase();
+  sum = nn::MatmulAddOp::create(builder, loc, sum.getType(), sum, matmul.getLhs(), matmul.getRhs(),
+                                matmul.getTransposeLhs(), matmul.getTransposeRhs());
+  llvm::erase(recorder.made, matmul.getOperation());
+  matmul.erase();
 }
 
 LogicalResult Rebuilder::buildChunk() {

@@ -10,10 +10,10 @@ def ChunkLossesPass : Pass<"shale-chunk-losses", "::mlir::ModuleOp"> {
   let description = [{
     A loss reads logits: a matrix with a row per token and a column per class. With
     many classes the logits and their gradient are the largest tensors of the step.
-    This pass computes the ops on such matrices once per chunk of rows: the product
+    This pass computes the ops on such matrices once per chunk of rows: the matmul
     that makes the logits, the loss (interface `RowLossOpInterface`), the gradient,
-    and the products that read it. Sums over rows are added chunk by chunk, a
-    product with a weight by `nn.matmul_add`; other results are concatenated. Results
+    and the matmuls that read it. Sums over rows are added chunk by chunk, a
+    matmul with a weight by `nn.matmul_add`; other results are concatenated. Results
     that do not depend on the logits, such as the number of labels, are computed
     before the first chunk.
 

@@ -75,7 +75,7 @@ std::optional<RowPart> RowChunks::enter(Value value, const TensorFactors &tensor
     return RowPart::Whole;
   if (splits.try_emplace(value, parts).first->second != parts)
     return std::nullopt;
-  // On the other side of a product are the hidden states, which may be large, too, where there
+  // On the other side of a matmul are the hidden states, which may be large, too, where there
   // are few classes.
   bool contracts =
       llvm::any_of(op.rule.factors, [](Factor factor) { return factor.kind == FactorKind::Sum; });

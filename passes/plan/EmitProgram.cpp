@@ -80,9 +80,9 @@ private:
   LogicalResult emitStart(dist::StartOp start);
   LogicalResult emitReturn(func::ReturnOp op);
   LogicalResult emitLibraryCall(Operation *op);
-  void emitProduct(nn::MatmulOp op);
-  void emitProduct(nn::MatmulAddOp op);
-  void emitProduct(nn::QuantizedMatmulOp op);
+  void emitMatmul(nn::MatmulOp op);
+  void emitMatmul(nn::MatmulAddOp op);
+  void emitMatmul(nn::QuantizedMatmulOp op);
   void emitPack(dist::UnitPackOp pack);
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
 
@@ -222,14 +222,14 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
   return success();
 }
 
-void Emitter::emitProduct(nn::MatmulOp op) {
+void Emitter::emitMatmul(nn::MatmulOp op) {
   // One after the other: the order of buffers must not depend on that of arguments.
   Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs()), result = bufferOf(op.getResult());
   rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, ValueRange(), op.getTransposeLhs(),
                      op.getTransposeRhs(), /*accumulate=*/false);
 }
 
-void Emitter::emitProduct(nn::MatmulAddOp op) {
+void Emitter::emitMatmul(nn::MatmulAddOp op) {
   Value result = bufferOf(op.getResult());
   if (!(placement.placeOf(op.getSum()) == placement.placeOf(op.getResult())))
     rt::CopyOp::create(builder, op.getLoc(), bufferOf(op.getSum()), result);
@@ -238,7 +238,7 @@ void Emitter::emitProduct(nn::MatmulAddOp op) {
                      op.getTransposeRhs(), /*accumulate=*/true);
 }
 
-void Emitter::emitProduct(nn::QuantizedMatmulOp op) {
+void Emitter::emitMatmul(nn::QuantizedMatmulOp op) {
   Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs()), result = bufferOf(op.getResult());
   SmallVector<Value> scales = buffers.buffersOf({op.getLhsScale(), op.getRhsScale()});
   rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, scales, /*transpose_a=*/false,
@@ -246,19 +246,19 @@ void Emitter::emitProduct(nn::QuantizedMatmulOp op) {
 }
 
 LogicalResult Emitter::emitLibraryCall(Operation *op) {
-  if (auto product = dyn_cast<nn::MatmulOp>(op); product && product.getQuantizedAttr())
-    return op->emitOpError("has quantized operands: run --shale-quantize-products before");
+  if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && matmul.getQuantizedAttr())
+    return op->emitOpError("has quantized operands: run --shale-quantize-matmuls before");
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp>(
-          [&](auto product) { return emitProduct(product), success(); })
-      .Case([&](nn::MatmulEpilogueOp product) {
-        Value lhs = bufferOf(product.getLhs()), rhs = bufferOf(product.getRhs()),
-              with = bufferOf(product.getWith()), result = bufferOf(product.getResult()),
-              before = product.getBefore() ? bufferOf(product.getBefore()) : Value();
-        rt::GemmEpilogueOp::create(builder, op->getLoc(), product.getEpilogue(), lhs, rhs, with,
-                                   result, before, product.getTransposeLhs(),
-                                   product.getTransposeRhs(),
-                                   kernels.addEpilogue(product).getValue());
+          [&](auto matmul) { return emitMatmul(matmul), success(); })
+      .Case([&](nn::MatmulEpilogueOp matmul) {
+        Value lhs = bufferOf(matmul.getLhs()), rhs = bufferOf(matmul.getRhs()),
+              with = bufferOf(matmul.getWith()), result = bufferOf(matmul.getResult()),
+              before = matmul.getBefore() ? bufferOf(matmul.getBefore()) : Value();
+        rt::GemmEpilogueOp::create(builder, op->getLoc(), matmul.getEpilogue(), lhs, rhs, with,
+                                   result, before, matmul.getTransposeLhs(),
+                                   matmul.getTransposeRhs(),
+                                   kernels.addEpilogue(matmul).getValue());
         return success();
       })
       .Case([&](nn::SdpaOp sdpa) -> LogicalResult {

@@ -127,9 +127,9 @@ KernelTable::Use KernelTable::add(Operation *op, mem::Memory memory) {
 FlatSymbolRefAttr KernelTable::addEpilogue(nn::MatmulEpilogueOp op) {
   Region body;
   Block *block = builder.createBlock(&body);
-  Value product = block->addArgument(op.getResult().getType(), op.getLoc());
+  Value matmul = block->addArgument(op.getResult().getType(), op.getLoc());
   Value with = block->addArgument(op.getWith().getType(), op.getLoc());
-  SmallVector<Value> results = op.buildEpilogue(builder, product, with);
+  SmallVector<Value> results = op.buildEpilogue(builder, matmul, with);
   rt::YieldOp::create(builder, op.getLoc(), results);
   SmallVector<int64_t> aliases(results.size(), -1);
   aliases.front() = 0;

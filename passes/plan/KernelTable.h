@@ -27,7 +27,7 @@ public:
   /// Returns the kernel of an `nn.cluster`'s body, or of any other op alone, on buffers in
   /// `memory`.
   Use add(mlir::Operation *op, mem::Memory memory);
-  /// Returns the kernel from a product and the third operand to the results of the op.
+  /// Returns the kernel from a matmul and the third operand to the results of the op.
   mlir::FlatSymbolRefAttr addEpilogue(nn::MatmulEpilogueOp op);
   /// Returns the kernel that converts a scalar to f32, the type of metrics.
   Use addCast(mlir::Value scalar);

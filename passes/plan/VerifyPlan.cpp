@@ -69,20 +69,20 @@ verifyInPlace(Operation *launch, rt::KernelOp kernel, ValueRange read, ValueRang
   return success();
 }
 
-/// Checks the launch of a kernel, or one that may follow a product.
+/// Checks the launch of a kernel, or one that may follow a matmul.
 static LogicalResult verifyKernel(Operation &op, SymbolTable &symbols,
                                   DenseMap<std::pair<Operation *, int64_t>, std::string> &hazards) {
   if (auto launch = dyn_cast<rt::LaunchOp>(op))
     return verifyInPlace(launch, symbols.lookup<rt::KernelOp>(launch.getKernel()),
                          launch.getInputs(), launch.getOutputs(), hazards);
-  auto product = dyn_cast<rt::GemmEpilogueOp>(op);
-  if (!product)
+  auto matmul = dyn_cast<rt::GemmEpilogueOp>(op);
+  if (!matmul)
     return success();
-  SmallVector<Value> outputs{product.getC()};
-  if (product.getBefore())
-    outputs.push_back(product.getBefore());
-  return verifyInPlace(product, symbols.lookup<rt::KernelOp>(product.getKernel()),
-                       {product.getC(), product.getWith()}, outputs, hazards);
+  SmallVector<Value> outputs{matmul.getC()};
+  if (matmul.getBefore())
+    outputs.push_back(matmul.getBefore());
+  return verifyInPlace(matmul, symbols.lookup<rt::KernelOp>(matmul.getKernel()),
+                       {matmul.getC(), matmul.getWith()}, outputs, hazards);
 }
 
 namespace {

@@ -13,15 +13,15 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
     - A parameter is used in the param type. With an f32 master all uses but the
       update read one `nn.cast` of it; without a master its state has the param
       type.
-    - Matrix products, attention, norms and ops that only move their elements use
+    - Matmuls, attention, norms and ops that only move their elements use
       the param type. Elementwise ops compute in f32; their results are rounded
       where another kind of op, or another phase, reads them. Statistics of norms,
       losses, sums and scalars stay in f32, and so does everything between the
-      last matrix product and the loss.
+      last matmul and the loss.
     - A parameter's gradient is summed in f32, also over micro-batches, and cast to
       the reduce type before the update and the norm, which read the same value.
       If the reduce type is the param type and there is one micro-batch, the
-      matrix products round it themselves.
+      matmuls round it themselves.
     - Buffers and optimizer state have the types of the policy.
     - A finite constant that a 16-bit type does not have becomes the type's largest finite number of its sign, and so
       does what elementwise ops of the forward pass compute from one, where it is rounded: a masked score is not
@@ -32,7 +32,7 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
     is sent and reduced.
 
     In the example the loss is the mean of the squares of `%y`. Both matrix
-    products read bf16, but the second one returns the gradient in f32, and the
+    matmuls read bf16, but the second one returns the gradient in f32, and the
     update reads the master.
 
     Before:

@@ -35,7 +35,7 @@ public:
       : function(function), policy(policy), builder(function.getContext()),
         single(builder.getF32Type()), loss(lossRegion(function)) {
     // Sums of gradients are not rounded before they are cast to another type. If gradients are
-    // reduced in the type that matrix products return, the products round them.
+    // reduced in the type that matmuls return, the matmuls round them.
     bool accumulates = function->getParentOfType<ModuleOp>()->hasAttr(nn::kAccumulateAttr);
     if (policy.getReduce() != policy.getParam() || accumulates)
       gradients = gradientRegion(function);

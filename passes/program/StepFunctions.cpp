@@ -72,9 +72,9 @@ private:
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
   LogicalResult lowerGemmEpilogue(rt::GemmEpilogueOp op);
-  /// Sets all but the batch and whether the product is added.
+  /// Sets all but the batch and whether the matmul is added.
   template <typename OpT>
-  abi::Operands<ShaleGemm> describeProduct(OpT op, int64_t m, int64_t n, int64_t k);
+  abi::Operands<ShaleGemm> describeMatmul(OpT op, int64_t m, int64_t n, int64_t k);
   /// Returns the kernel that a call names, if it has code.
   FailureOr<rt::KernelOp> compiledKernel(Operation *op, FlatSymbolRefAttr name);
   /// Returns the address of a kernel's code.
@@ -160,8 +160,7 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
 }
 
 template <typename OpT>
-abi::Operands<ShaleGemm> FunctionLowering::describeProduct(OpT op, int64_t m, int64_t n,
-                                                           int64_t k) {
+abi::Operands<ShaleGemm> FunctionLowering::describeMatmul(OpT op, int64_t m, int64_t n, int64_t k) {
   abi::Operands<ShaleGemm> gemm;
   gemm.transpose_a = op.getTransposeA();
   gemm.transpose_b = op.getTransposeB();
@@ -186,7 +185,7 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
   rt::GemmOp::Shape shape = op.getShape();
   if (shape.batch == 0)
     return;
-  abi::Operands<ShaleGemm> gemm = describeProduct(op, shape.m, shape.n, shape.k);
+  abi::Operands<ShaleGemm> gemm = describeMatmul(op, shape.m, shape.n, shape.k);
   gemm.batch = shape.batch;
   gemm.accumulate = op.getAccumulate();
   if (!op.getScales().empty()) {
@@ -215,7 +214,7 @@ LogicalResult FunctionLowering::lowerGemmEpilogue(rt::GemmEpilogueOp op) {
   if (failed(kernel))
     return failure();
   rt::GemmEpilogueOp::Shape shape = op.getShape();
-  abi::Operands<ShaleGemm> gemm = describeProduct(op, shape.m, shape.n, shape.k);
+  abi::Operands<ShaleGemm> gemm = describeMatmul(op, shape.m, shape.n, shape.k);
   gemm.batch = 1;
   gemm.accumulate = 0;
   abi::Operands<ShaleGemmEpilogue> epilogue;

@@ -1,4 +1,4 @@
-//===- DivideParameters.cpp - Divides products whose results are cut ------===//
+//===- DivideParameters.cpp - Divides matmuls whose results are cut -------===//
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/State.h"
@@ -19,26 +19,26 @@ namespace shale {
 
 namespace {
 
-/// The way from a product to the slices that cut its columns: a bias is added, the result is
+/// The way from a matmul to the slices that cut its columns: a bias is added, the result is
 /// reshaped and transposed.
 struct Chain {
-  nn::MatmulOp product;
+  nn::MatmulOp matmul;
   BlockArgument weight;
   BlockArgument bias; ///< or null
-  /// Between product and slices, in order. Each has one user, but for the last.
+  /// Between matmul and slices, in order. Each has one user, but for the last.
   SmallVector<Operation *> ops;
-  /// One entry for the result of the product, then one per op: the dimension that the slices cut,
-  /// and the number of columns of the product per index of that dimension.
+  /// One entry for the result of the matmul, then one per op: the dimension that the slices cut,
+  /// and the number of columns of the matmul per index of that dimension.
   SmallVector<std::pair<int64_t, int64_t>> cuts;
-  SmallVector<nn::SliceOp> slices;           ///< in the order of their columns
-  std::optional<ProductGradients> gradients; ///< those of the model's file
+  SmallVector<nn::SliceOp> slices;          ///< in the order of their columns
+  std::optional<MatmulGradients> gradients; ///< those of the model's file
 };
 
 ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// Columns [begin, end) of the product that a slice takes.
+/// Columns [begin, end) of the matmul that a slice takes.
 std::pair<int64_t, int64_t> columnsOf(nn::SliceOp slice, std::pair<int64_t, int64_t> cut) {
   auto [dim, unit] = cut;
   return {slice.getStarts()[dim] * unit, slice.getLimits()[dim] * unit};
@@ -56,7 +56,7 @@ static BlockArgument parameter(Value value) {
 /// Follows one op of the chain. Returns false if the columns cannot be followed through it.
 static bool follow(Operation *op, Chain &chain) {
   auto [dim, unit] = chain.cuts.back();
-  Value from = chain.product.getResult();
+  Value from = chain.matmul.getResult();
   if (!chain.ops.empty())
     from = chain.ops.back()->getResult(0);
   ArrayRef<int64_t> shape = shapeOf(from);
@@ -130,7 +130,7 @@ static bool readSlices(Value value, Chain &chain) {
       return false;
     end = columns(slice).second;
   }
-  return chain.slices.size() > 1 && end == shapeOf(chain.product.getResult()).back();
+  return chain.slices.size() > 1 && end == shapeOf(chain.matmul.getResult()).back();
 }
 
 /// Reads the gradients that the file has of the parameters. Returns false if they cannot be
@@ -143,19 +143,19 @@ static bool readGradients(Chain &chain) {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
     sizes.push_back(end - begin);
   }
-  chain.gradients = findProductGradients(chain.product, chain.weight, chain.bias, sizes);
+  chain.gradients = findMatmulGradients(chain.matmul, chain.weight, chain.bias, sizes);
   return chain.gradients.has_value();
 }
 
-/// Finds what follows a product; nothing if its columns are not just cut.
-static std::optional<Chain> chainOf(nn::MatmulOp product) {
+/// Finds what follows a matmul; nothing if its columns are not just cut.
+static std::optional<Chain> chainOf(nn::MatmulOp matmul) {
   Chain chain;
-  chain.product = product;
-  chain.weight = parameter(product.getRhs());
-  if (!chain.weight || shapeOf(chain.weight).size() != 2 || shapeOf(product.getLhs()).size() != 2)
+  chain.matmul = matmul;
+  chain.weight = parameter(matmul.getRhs());
+  if (!chain.weight || shapeOf(chain.weight).size() != 2 || shapeOf(matmul.getLhs()).size() != 2)
     return std::nullopt;
   chain.cuts.push_back({1, 1});
-  Value value = product.getResult();
+  Value value = matmul.getResult();
   while (value.hasOneUse() && !isa<nn::SliceOp>(*value.user_begin())) {
     Operation *op = *value.user_begin();
     if (!follow(op, chain))
@@ -169,7 +169,7 @@ static std::optional<Chain> chainOf(nn::MatmulOp product) {
 }
 
 namespace {
-/// Replaces the parameters and the product of a chain by those of its slices.
+/// Replaces the parameters and the matmul of a chain by those of its slices.
 class Divider {
 public:
   Divider(func::FuncOp function, int64_t ranks)
@@ -197,13 +197,13 @@ bool Divider::worksFor(const Chain &chain) const {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
     if ((end - begin) % ranks != 0)
       return false;
-    nn::MatmulOp product = chain.product;
+    nn::MatmulOp matmul = chain.matmul;
     std::optional<std::string> why =
-        whyNotDivided(weight, product.getTransposeRhs() ? 0 : 1, begin, end);
+        whyNotDivided(weight, matmul.getTransposeRhs() ? 0 : 1, begin, end);
     if (!why && bias)
       why = whyNotDivided(bias, 0, begin, end);
     if (why) {
-      emitDecision(product.getLoc(), "divide-parameters",
+      emitDecision(matmul.getLoc(), "divide-parameters",
                    "'" + weight.getSymName().str() + "' is not divided: " + *why);
       weight->setAttr(dist::kPlanAttr, StringAttr::get(weight.getContext(), kStaysWhole + *why));
       return false;
@@ -239,7 +239,7 @@ Value Divider::rebuilt(Chain &chain, Value value, int64_t columns, Value bias) {
 }
 
 void Divider::divide(Chain &chain) {
-  bool transposed = chain.product.getTransposeRhs();
+  bool transposed = chain.matmul.getTransposeRhs();
   SmallVector<BlockArgument> weights, biases;
   for (auto [number, slice] : llvm::enumerate(chain.slices)) {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
@@ -250,9 +250,9 @@ void Divider::divide(Chain &chain) {
     weights.push_back(weight);
     biases.push_back(bias);
     builder.setInsertionPoint(slice);
-    copies.current = chain.product;
-    auto type = cast<RankedTensorType>(chain.product.getResult().getType());
-    auto made = cast<nn::MatmulOp>(builder.clone(*chain.product.getOperation()));
+    copies.current = chain.matmul;
+    auto type = cast<RankedTensorType>(chain.matmul.getResult().getType());
+    auto made = cast<nn::MatmulOp>(builder.clone(*chain.matmul.getOperation()));
     made.getRhsMutable().assign(weight);
     made.getResult().setType(type.clone({type.getDimSize(0), end - begin}));
     slice.getResult().replaceAllUsesWith(rebuilt(chain, made.getResult(), end - begin, bias));
@@ -271,7 +271,7 @@ void Divider::divide(Chain &chain) {
   }
   for (Operation *broadcast : broadcasts)
     broadcast->erase();
-  chain.product.erase();
+  chain.matmul.erase();
   for (BlockArgument argument : {chain.weight, chain.bias})
     if (argument)
       parts.retire(argument);
@@ -288,12 +288,12 @@ struct DivideParametersPass : impl::DivideParametersPassBase<DivideParametersPas
     if (ranks == 1 || !function)
       return;
     Divider divider(function, ranks);
-    SmallVector<nn::MatmulOp> products(function.getOps<nn::MatmulOp>());
-    llvm::DenseSet<Operation *> erased; // with a chain before: the products of its gradients
-    for (nn::MatmulOp product : products) {
-      if (erased.contains(product))
+    SmallVector<nn::MatmulOp> matmuls(function.getOps<nn::MatmulOp>());
+    llvm::DenseSet<Operation *> erased; // with a chain before: the matmuls of its gradients
+    for (nn::MatmulOp matmul : matmuls) {
+      if (erased.contains(matmul))
         continue;
-      std::optional<Chain> chain = chainOf(product);
+      std::optional<Chain> chain = chainOf(matmul);
       if (!chain || !divider.worksFor(*chain))
         continue;
       if (chain->gradients)
@@ -304,7 +304,7 @@ struct DivideParametersPass : impl::DivideParametersPassBase<DivideParametersPas
     divider.parts.finish();
     if (divider.count > 0)
       emitDecision(module.getLoc(), "divide-parameters",
-                   std::to_string(divider.count) + " products whose results are cut are divided");
+                   std::to_string(divider.count) + " matmuls whose results are cut are divided");
   }
 };
 } // namespace

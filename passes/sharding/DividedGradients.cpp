@@ -1,4 +1,4 @@
-//===- DividedGradients.cpp - Gradients of products that are divided ------===//
+//===- DividedGradients.cpp - Gradients of matmuls that are divided -------===//
 #include "passes/sharding/DividedGradients.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Elementwise.h"
@@ -38,7 +38,7 @@ static OpT gradientOp(BlockArgument parameter, std::optional<unsigned> result) {
 }
 
 /// Sets `parts` and `flat` if `columns` joins parts of these sizes along its last dimension.
-static bool readColumns(Value columns, ArrayRef<int64_t> sizes, ProductGradients &found) {
+static bool readColumns(Value columns, ArrayRef<int64_t> sizes, MatmulGradients &found) {
   if ((found.flat = columns.getDefiningOp<nn::ReshapeOp>()))
     columns = found.flat.getInput();
   found.parts = columns.getDefiningOp<nn::ConcatOp>();
@@ -57,11 +57,11 @@ static bool readColumns(Value columns, ArrayRef<int64_t> sizes, ProductGradients
   return true;
 }
 
-/// Whether a product is columns w^T.
-static bool isOfInput(nn::MatmulOp product, Value columns, nn::MatmulOp forward) {
-  return product.getLhs() == columns && !product.getTransposeLhs() &&
-         product.getRhs() == forward.getRhs() &&
-         product.getTransposeRhs() != forward.getTransposeRhs();
+/// Whether a matmul is columns w^T.
+static bool isOfInput(nn::MatmulOp matmul, Value columns, nn::MatmulOp forward) {
+  return matmul.getLhs() == columns && !matmul.getTransposeLhs() &&
+         matmul.getRhs() == forward.getRhs() &&
+         matmul.getTransposeRhs() != forward.getTransposeRhs();
 }
 
 /// Returns the columns that the gradient of a weight is computed of: it is x^T columns, or
@@ -72,12 +72,12 @@ static Value columnsOf(nn::MatmulOp ofWeight, bool transposed) {
   return transposed ? ofWeight.getLhs() : ofWeight.getRhs();
 }
 
-std::optional<ProductGradients> findProductGradients(nn::MatmulOp product, BlockArgument weight,
-                                                     BlockArgument bias, ArrayRef<int64_t> sizes) {
-  ProductGradients found;
+std::optional<MatmulGradients> findMatmulGradients(nn::MatmulOp matmul, BlockArgument weight,
+                                                   BlockArgument bias, ArrayRef<int64_t> sizes) {
+  MatmulGradients found;
   std::optional<unsigned> ofWeight = gradientResult(weight), ofBias;
   found.ofWeight = gradientOp<nn::MatmulOp>(weight, ofWeight);
-  Value columns = columnsOf(found.ofWeight, product.getTransposeRhs());
+  Value columns = columnsOf(found.ofWeight, matmul.getTransposeRhs());
   if (!columns || found.ofWeight.getLhs() == found.ofWeight.getRhs() ||
       !readColumns(columns, sizes, found))
     return std::nullopt;
@@ -95,12 +95,12 @@ std::optional<ProductGradients> findProductGradients(nn::MatmulOp product, Block
     auto other = dyn_cast<nn::MatmulOp>(user);
     if (user == found.ofWeight || user == found.ofBias)
       continue;
-    if (!other || found.ofInput || !isOfInput(other, columns, product))
+    if (!other || found.ofInput || !isOfInput(other, columns, matmul))
       return std::nullopt;
     found.ofInput = other;
   }
   for (Operation *user : weight.getUsers())
-    if (user != product && user != found.ofInput)
+    if (user != matmul && user != found.ofInput)
       return std::nullopt;
   return found;
 }
@@ -129,8 +129,7 @@ namespace {
 /// Makes the ops of one part after the other.
 class GradientDivider {
 public:
-  explicit GradientDivider(ProductGradients &of)
-      : of(of), builder(of.parts.getContext(), &copies) {}
+  explicit GradientDivider(MatmulGradients &of) : of(of), builder(of.parts.getContext(), &copies) {}
 
   Value columnsOf(Value part);
   Value ofInput(Value columns, BlockArgument weight);
@@ -144,7 +143,7 @@ private:
     builder.setInsertionPoint(op);
     return cast<OpT>(builder.clone(*op.getOperation()));
   }
-  ProductGradients &of;
+  MatmulGradients &of;
   CopyAttributes copies;
   OpBuilder builder;
 };
@@ -188,7 +187,7 @@ Value GradientDivider::sum(Value first, Value second) {
   return nn::AddOp::create(builder, of.ofInput.getLoc(), first.getType(), first, second);
 }
 
-void divideGradients(ProductGradients &of, ArrayRef<BlockArgument> weights,
+void divideGradients(MatmulGradients &of, ArrayRef<BlockArgument> weights,
                      ArrayRef<BlockArgument> biases) {
   GradientDivider divider(of);
   Value ofInput;

@@ -1,4 +1,4 @@
-//===- DividedGradients.h - Gradients of products that are divided --------===//
+//===- DividedGradients.h - Gradients of matmuls that are divided ---------===//
 #ifndef SHALE_PASSES_SHARDING_DIVIDEDGRADIENTS_H
 #define SHALE_PASSES_SHARDING_DIVIDEDGRADIENTS_H
 
@@ -11,10 +11,10 @@
 
 namespace shale {
 
-/// The gradients that the model's file computes for a product x w + b whose columns are cut. With
+/// The gradients that the model's file computes for a matmul x w + b whose columns are cut. With
 /// one tensor for each part, joined along the columns to `columns` [rows, columns], they are
 ///   columns w^T, x^T columns, and the sum over the rows of `columns`.
-struct ProductGradients {
+struct MatmulGradients {
   nn::ConcatOp parts;
   nn::ReshapeOp flat;   ///< between `parts` and `columns`, or null
   nn::MatmulOp ofInput; ///< null if the file does not have it
@@ -28,15 +28,14 @@ struct ProductGradients {
 /// Whether the function returns a gradient of the parameter that the argument is.
 bool hasGivenGradient(mlir::BlockArgument parameter);
 
-/// Finds them for a weight, which nothing else but `product` uses, and for a bias, which may be
+/// Finds them for a weight, which nothing else but `matmul` uses, and for a bias, which may be
 /// null. The sizes are those of the parts, in order.
-std::optional<ProductGradients> findProductGradients(nn::MatmulOp product,
-                                                     mlir::BlockArgument weight,
-                                                     mlir::BlockArgument bias,
-                                                     llvm::ArrayRef<int64_t> sizes);
+std::optional<MatmulGradients> findMatmulGradients(nn::MatmulOp matmul, mlir::BlockArgument weight,
+                                                   mlir::BlockArgument bias,
+                                                   llvm::ArrayRef<int64_t> sizes);
 
 /// Replaces the gradients by those of the parts of the weight and of the bias, where it has one.
-void divideGradients(ProductGradients &gradients, llvm::ArrayRef<mlir::BlockArgument> weights,
+void divideGradients(MatmulGradients &gradients, llvm::ArrayRef<mlir::BlockArgument> weights,
                      llvm::ArrayRef<mlir::BlockArgument> biases);
 
 } // namespace shale

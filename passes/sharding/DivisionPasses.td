@@ -5,21 +5,21 @@
 include "mlir/Pass/PassBase.td"
 
 def DivideParametersPass : Pass<"shale-divide-parameters", "::mlir::ModuleOp"> {
-  let summary = "Divides products whose results are cut into parts";
+  let summary = "Divides matmuls whose results are cut into parts";
   let description = [{
-    On a mesh with a tensor axis of two or more ranks: a product that computes
+    On a mesh with a tensor axis of two or more ranks: a matmul that computes
     queries, keys and values, or gate and up, in one, and whose columns are then only
-    cut into parts, becomes one product for each part. The parts of its weight and
+    cut into parts, becomes one matmul for each part. The parts of its weight and
     of its bias become states of their own (`nn.part`), so that each is split by
     itself; a cut through the middle of a split dimension would need a gather. The
     state of the whole parameter becomes divided: it keeps the name, shape and
     initial value.
 
-    Between the product and the slices there may be the addition of the bias,
+    Between the matmul and the slices there may be the addition of the bias,
     reshapes and transposes. A parameter with another use, or with a second name, is
     left alone, and so is a part that the number of tensor ranks does not divide.
     Gradients that the model's file computes (`nn.gradient_of`) are divided as well if
-    they are products and a sum of one tensor, which joins one for each part.
+    they are matmuls and a sum of one tensor, which joins one for each part.
 
     Before:
 
@@ -64,7 +64,7 @@ def PadParametersPass : Pass<"shale-pad-parameters", "::mlir::ModuleOp"> {
     Rows are classes where `nn.embedding` takes them by number, and rows or columns where a loss
     compares them (trait `AbsentClasses`). A parameter is left alone if another op reads all
     of its classes, or values with as many elements, if the last rank would have none of them, and
-    if `--tensor` is `whole`. A rank has as many classes as the target prefers in products
+    if `--tensor` is `whole`. A rank has as many classes as the target prefers in matmuls
     of the compute type (`Target::paddedSize`).
 
     Before:
@@ -99,7 +99,7 @@ def RepeatHeadsPass : Pass<"shale-repeat-heads", "::mlir::ModuleOp"> {
   let description = [{
     On a mesh with tensor axes: where the ranks do not divide the key heads of an `nn.attention`, but
     could divide copies of them among which the query heads are spread, the heads of
-    keys and values are repeated, by a product with a constant matrix of zeros and
+    keys and values are repeated, by a matmul with a constant matrix of zeros and
     ones. Where ranks split positions, keys and values are gathered before. Each rank then computes attention for its query heads; the keys and values
     are computed whole on each rank, and their gradients are summed over the ranks
     once. Their parameters are marked `dist.tensor` whole. So are those of a single key head,

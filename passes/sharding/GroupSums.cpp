@@ -1,4 +1,4 @@
-//===- GroupSums.cpp - Adds the results of products before other terms ----===//
+//===- GroupSums.cpp - Adds the results of matmuls before other terms -----===//
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,32 +21,32 @@ public:
   void run(func::FuncOp function);
 
 private:
-  bool isOfProducts(Value value) const;
+  bool isOfMatmuls(Value value) const;
   bool group(nn::AddOp outer);
 
-  llvm::DenseSet<Value> sums; ///< whose terms are all results of products
+  llvm::DenseSet<Value> sums; ///< whose terms are all results of matmuls
 };
 
 } // namespace
 
-/// Whether a value is the result of a product, through casts, transposes and views, or a sum of
+/// Whether a value is the result of a matmul, through casts, transposes and views, or a sum of
 /// such results.
-bool SumGrouper::isOfProducts(Value value) const {
+bool SumGrouper::isOfMatmuls(Value value) const {
   Value root = rootOf(value);
   Operation *op = root.getDefiningOp();
-  return sums.contains(root) || (op && op->getNumResults() == 1 && isProduct(getRule(op)));
+  return sums.contains(root) || (op && op->getNumResults() == 1 && isMatmul(getRule(op)));
 }
 
-/// Makes (x + a) + b, where a and b are of products and x is not, x + (a + b).
+/// Makes (x + a) + b, where a and b are of matmuls and x is not, x + (a + b).
 bool SumGrouper::group(nn::AddOp outer) {
   for (int64_t place : {0, 1}) {
     auto inner = outer->getOperand(place).getDefiningOp<nn::AddOp>();
     Value last = outer->getOperand(1 - place);
-    if (!inner || !inner->hasOneUse() || !isOfProducts(last) ||
+    if (!inner || !inner->hasOneUse() || !isOfMatmuls(last) ||
         nn::phaseOf(inner) != nn::phaseOf(outer))
       continue;
-    bool first = isOfProducts(inner.getLhs());
-    if (first == isOfProducts(inner.getRhs()))
+    bool first = isOfMatmuls(inner.getLhs());
+    if (first == isOfMatmuls(inner.getRhs()))
       continue;
     Value rest = first ? inner.getRhs() : inner.getLhs();
     OpBuilder b(outer);
@@ -63,7 +63,7 @@ bool SumGrouper::group(nn::AddOp outer) {
 void SumGrouper::run(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
     if (auto add = dyn_cast<nn::AddOp>(op); add && !group(add))
-      if (isOfProducts(add.getLhs()) && isOfProducts(add.getRhs()))
+      if (isOfMatmuls(add.getLhs()) && isOfMatmuls(add.getRhs()))
         sums.insert(add.getResult());
 }
 

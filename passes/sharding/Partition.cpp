@@ -87,7 +87,7 @@ private:
   OpBuilder builder;
   DenseMap<Value, Local> locals;
   DenseMap<std::pair<Value, Attribute>, Value> cache;
-  /// The element type to which products were rounded of which an old value is a sum.
+  /// The element type to which matmuls were rounded of which an old value is a sum.
   DenseMap<Value, Type> termTypes;
 };
 
@@ -174,13 +174,13 @@ Value Partitioner::converted(Value old, const TensorLayout &to) {
   return value;
 }
 
-/// Returns the element type of the products of which the op's result is a sum, through casts and
+/// Returns the element type of the matmuls of which the op's result is a sum, through casts and
 /// views; null if it is not, or if they differ.
 Type Partitioner::termTypeOf(Operation *op) const {
   if (op->getNumResults() != 1)
     return {};
   ShardingRule rule = getRule(op);
-  if (isProduct(rule))
+  if (isMatmul(rule))
     return getElementTypeOrSelf(op->getResult(0).getType());
   bool isSumOfAll = rule.additive || op->getNumOperands() == 1;
   if (!isSumOfAll || rule.linear.size() != op->getNumOperands())
@@ -195,7 +195,7 @@ Type Partitioner::termTypeOf(Operation *op) const {
   return type;
 }
 
-/// Converts `own`, the local part of an old value. A sum over tensor axes of products that were
+/// Converts `own`, the local part of an old value. A sum over tensor axes of matmuls that were
 /// rounded to a 16-bit type is sent in that type, as Megatron-LM does: half the bytes of f32.
 Value Partitioner::resharded(Value old, Value own, const TensorLayout &to) {
   const TensorLayout &from = locals[old].layout;

@@ -8,14 +8,14 @@ include "mlir/Pass/PassBase.td"
 include "passes/sharding/DivisionPasses.td"
 
 def GroupSumsPass : Pass<"shale-group-sums", "::mlir::ModuleOp"> {
-  let summary = "Adds the results of products before other terms of a sum";
+  let summary = "Adds the results of matmuls before other terms of a sum";
   let description = [{
-    With a tensor axis, the result of a product may be a partial sum. Linear ops keep it partial, but a sum
+    With a tensor axis, the result of a matmul may be a partial sum. Linear ops keep it partial, but a sum
     with a term that is whole needs an all-reduce of the partial term. So (x + a) + b with a whole x and partial
     a and b takes two all-reduces, and x + (a + b) takes one. BERT, which normalizes after the residual, has such
     sums in the backward pass: x is the gradient of the residual, a and b are the gradients of query and key.
 
-    The pass replaces (x + a) + b by x + (a + b) if a and b are results of products or sums of such results, x is
+    The pass replaces (x + a) + b by x + (a + b) if a and b are results of matmuls or sums of such results, x is
     neither, and nothing else reads x + a. It looks through ops with one operand, such as casts, transposes and
     views. Without a tensor axis nothing changes.
 
@@ -49,9 +49,9 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
   let summary = "Lays out parameters over tensor axes";
   let description = [{
     Gives the arguments of parameters a sharding over tensor axes. A parameter with `dist.tensor` is
-    split as this says: `column` is the first dimension that the results of its products in the forward
+    split as this says: `column` is the first dimension that the results of its matmuls in the forward
     pass have, `row` the first one that they sum over, found through casts, transposes and views. Uses that
-    are no products count if there are no products. A vector that is `row` stays whole: it is added to the
+    are no matmuls count if there are no matmuls. A vector that is `row` stays whole: it is added to the
     sum. A size that does not divide, and a parameter without such a dimension, are errors.
 
     The other parameters are split by a search. A region is a block, with its forward and backward
@@ -153,10 +153,10 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
 }
 
 def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
-  let summary = "Splits the rows of activations between the products of a layer";
+  let summary = "Splits the rows of activations between the matmuls of a layer";
   let description = [{
     Sequence parallelism, as in Megatron: a sum over the ranks of tensor axes that
-    other ops need whole is reduce-scattered over rows, and rows are gathered before products
+    other ops need whole is reduce-scattered over rows, and rows are gathered before matmuls
     that the axes split along another dimension. Norms, dropouts and residuals in between work
     on 1/N of the rows and take 1/N of the memory; together the exchanges send as many bytes as the
     all-reduces. What the forward pass has gathered is gathered again for the
@@ -170,7 +170,7 @@ def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
     Works on the layouts that `shale-propagate` would find. Ensures: no shardings on ops;
     those of arguments stay.
 
-    In the example, products sum over "tp".
+    In the example, matmuls sum over "tp".
 
     Before:
     ```mlir
@@ -231,8 +231,8 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     layout than it has, collectives are inserted: partial values are
     reduce-scattered or all-reduced, then splits are exchanged by all-to-all,
     gathered by all-gather, or made by slicing. All-reduces over data axes come
-    last. A sum of products over tensor axes is sent in the 16-bit type to which
-    the products were rounded, unless the module has `dist.wide_sums`.
+    last. A sum of matmuls over tensor axes is sent in the 16-bit type to which
+    the matmuls were rounded, unless the module has `dist.wide_sums`.
 
     An update and an `nn.accumulate` work on parts of the parameter's layout, so
     each gradient is all-reduced by itself. A norm is summed over the axes that

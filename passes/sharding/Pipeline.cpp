@@ -5,7 +5,7 @@
 namespace shale {
 
 void buildDivisionPipeline(mlir::OpPassManager &manager) {
-  // Products whose results are cut, so that tensor axes can split their parts.
+  // Matmuls whose results are cut, so that tensor axes can split their parts.
   manager.addPass(createDivideParametersPass());
   // Vocabularies that the ranks of tensor axes do not divide.
   manager.addPass(createPadParametersPass());
@@ -15,11 +15,11 @@ void buildDivisionPipeline(mlir::OpPassManager &manager) {
 
 // No canonicalization or CSE may run between these passes: folding drops annotations.
 void buildShardingPipeline(mlir::OpPassManager &manager, const CompileOptions &options) {
-  // Results of products, which tensor axes may make partial, are added before other terms.
+  // Results of matmuls, which tensor axes may make partial, are added before other terms.
   manager.addPass(createGroupSumsPass());
   // Lay out parameters over tensor axes, as the user's plan says.
   manager.addPass(createPlanShardingPass());
-  // Split rows between products, from the layouts that follow from those of parameters.
+  // Split rows between matmuls, from the layouts that follow from those of parameters.
   manager.addPass(createSplitSequencePass(optionsOf<SplitSequencePassOptions>(options)));
   // Assign a layout to every value...
   manager.addPass(createPropagatePass());

@@ -34,18 +34,18 @@ struct DimUses {
   bool any() const { return kept.any() || summed.any(); }
 };
 
-/// Reads how a parameter is used. Products count; if there are none, all other uses.
+/// Reads how a parameter is used. Matmuls count; if there are none, all other uses.
 class UseReader {
 public:
-  explicit UseReader(int64_t rank) : products(rank), others(rank) {}
+  explicit UseReader(int64_t rank) : matmuls(rank), others(rank) {}
 
   /// Follows `value`; its dimension d is dimension `dims[d]` of the parameter, or of none (-1).
   void follow(Value value, ArrayRef<int64_t> dims);
-  const DimUses &uses() const { return products.any() ? products : others; }
+  const DimUses &uses() const { return matmuls.any() ? matmuls : others; }
 
 private:
   void read(OpOperand &use, ArrayRef<int64_t> dims);
-  DimUses products, others;
+  DimUses matmuls, others;
 };
 
 } // namespace
@@ -72,7 +72,7 @@ void UseReader::read(OpOperand &use, ArrayRef<int64_t> dims) {
           next[r] = dim;
     return follow(op->getResult(0), next);
   }
-  DimUses &uses = isProduct(rule) ? products : others;
+  DimUses &uses = isMatmul(rule) ? matmuls : others;
   for (auto [d, dim] : llvm::enumerate(dims)) {
     if (dim < 0 || own[d].empty())
       continue;
@@ -315,7 +315,7 @@ void TensorPlanner::place(const Region &region, size_t number, const TensorChoic
       whole[state] = {undivided[state], "", true};
     else if (!candidate.fixed && !candidate.isVector() && candidate.barred.any())
       whole[state] = {candidate.whyBarred, "", true};
-    // All matrices of a block take part in its products; tables outside often stay whole.
+    // All matrices of a block take part in its matmuls; tables outside often stay whole.
     else if (!candidate.fixed && !candidate.isVector() && region.isBlock)
       whole[state] = whyWhole(options, choice.cost);
     return;

@@ -172,7 +172,7 @@ LogicalResult FunctionLayouts::verifyReads() {
                               << param.getSymName() << "' whole, but the plan splits its dimension "
                               << dim << " over axis '" << axis << "'";
     if (splitsRows)
-      diag << ", which also splits the rows between products here: use --sequence-parallel false";
+      diag << ", which also splits the rows between matmuls here: use --sequence-parallel false";
     else
       diag << ": use --tensor " << param.getSymName() << "=whole";
     result = diag;

@@ -36,29 +36,29 @@ static int64_t copiesFor(nn::AttentionOp op, int64_t ranks) {
   return 0;
 }
 
-/// Returns the nearest products that a value is computed from.
-static llvm::SetVector<nn::MatmulOp> productsOf(Value value) {
-  llvm::SetVector<nn::MatmulOp> products;
+/// Returns the nearest matmuls that a value is computed from.
+static llvm::SetVector<nn::MatmulOp> matmulsOf(Value value) {
+  llvm::SetVector<nn::MatmulOp> matmuls;
   SmallVector<Value> work{value};
   llvm::DenseSet<Value> seen;
   while (!work.empty()) {
     Operation *op = work.pop_back_val().getDefiningOp();
     if (!op)
       continue;
-    if (auto product = dyn_cast<nn::MatmulOp>(op)) {
-      products.insert(product);
+    if (auto matmul = dyn_cast<nn::MatmulOp>(op)) {
+      matmuls.insert(matmul);
       continue;
     }
     for (Value operand : op->getOperands())
       if (seen.insert(operand).second)
         work.push_back(operand);
   }
-  return products;
+  return matmuls;
 }
 
-/// Returns the parameter that a product multiplies with; null if it is none.
-static nn::StateOp weightOf(nn::MatmulOp product) {
-  for (Value operand : product->getOperands()) {
+/// Returns the parameter that a matmul multiplies with; null if it is none.
+static nn::StateOp weightOf(nn::MatmulOp matmul) {
+  for (Value operand : matmul->getOperands()) {
     while (Operation *op = operand.getDefiningOp()) {
       if (op->getNumOperands() != 1)
         break;
@@ -76,13 +76,13 @@ static nn::StateOp weightOf(nn::MatmulOp product) {
 /// parameters alone, if queries are computed with one of them, or if the user splits one.
 static llvm::SetVector<nn::StateOp> weightsOf(nn::AttentionOp op) {
   llvm::SetVector<nn::StateOp> weights;
-  llvm::SetVector<nn::MatmulOp> queries = productsOf(op.getQuery());
+  llvm::SetVector<nn::MatmulOp> queries = matmulsOf(op.getQuery());
   for (Value value : {Value(op.getKey()), Value(op.getValue())})
-    for (nn::MatmulOp product : productsOf(value)) {
-      nn::StateOp weight = weightOf(product);
+    for (nn::MatmulOp matmul : matmulsOf(value)) {
+      nn::StateOp weight = weightOf(matmul);
       auto typed = weight ? weight->getAttrOfType<dist::TensorSplitAttr>(dist::kTensorAttr)
                           : dist::TensorSplitAttr();
-      if (!weight || queries.contains(product) ||
+      if (!weight || queries.contains(matmul) ||
           (typed && typed.getValue() != dist::TensorSplit::Whole))
         return {};
       weights.insert(weight);
@@ -90,7 +90,7 @@ static llvm::SetVector<nn::StateOp> weightsOf(nn::AttentionOp op) {
   return weights;
 }
 
-/// Repeats each of the heads of [batch, heads, positions, size]. The product with zeros and ones is
+/// Repeats each of the heads of [batch, heads, positions, size]. The matmul with zeros and ones is
 /// exact, and its sharding rule says what is needed: ranks that split the result read the heads
 /// whole, and gradients of the heads are partial sums. Where ranks split positions, these are
 /// gathered before the heads are repeated.
@@ -111,10 +111,10 @@ static Value repeated(OpBuilder &b, Location loc, Value value, int64_t copies) {
   Value selection =
       nn::ReshapeOp::create(b, loc, numbers.clone({batch, heads * copies, heads}), ones);
   Value flat = nn::ReshapeOp::create(b, loc, type.clone({batch, heads, each}), value);
-  Value product =
+  Value matmul =
       nn::MatmulOp::create(b, loc, type.clone({batch, heads * copies, each}), selection, flat);
   return nn::ReshapeOp::create(
-      b, loc, type.clone({batch, heads * copies, type.getDimSize(2), type.getDimSize(3)}), product);
+      b, loc, type.clone({batch, heads * copies, type.getDimSize(2), type.getDimSize(3)}), matmul);
 }
 
 static void repeatHeads(nn::AttentionOp op, int64_t copies) {

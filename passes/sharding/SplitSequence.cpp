@@ -1,4 +1,4 @@
-//===- SplitSequence.cpp - Splits rows between the products of a layer ----===//
+//===- SplitSequence.cpp - Splits rows between the matmuls of a layer ----===//
 #include "dialects/nn/NN.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

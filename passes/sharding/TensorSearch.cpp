@@ -70,10 +70,10 @@ private:
 } // namespace
 
 int64_t ClassSearch::ranks() {
-  int64_t product = 1;
+  int64_t ranks = 1;
   for (StringRef axis : axes)
-    product *= mesh.getSize(axis);
-  return product;
+    ranks *= mesh.getSize(axis);
+  return ranks;
 }
 
 /// Makes a class of each dimension of each parameter.

@@ -16,7 +16,7 @@ inline namespace sharding {
 /// A parameter in a search: an argument of the function.
 struct TensorCandidate {
   mlir::BlockArgument argument;
-  /// The dimensions that its products keep; they sum over others.
+  /// The dimensions that its matmuls keep; they sum over others.
   llvm::SmallBitVector kept;
   /// The dimensions whose parts its optimizer cannot update, and why.
   llvm::SmallBitVector barred;

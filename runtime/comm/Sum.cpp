@@ -52,7 +52,7 @@ void sumInOrder(ShaleType type, const void *const *sources, int count, void *tar
   case SHALE_F16:
     return sum16BitFloats<f16ToFloat, floatToF16>(sources, count, target, elements);
   case SHALE_BOOL:
-  case SHALE_F8_E4M3: // operands of products only
+  case SHALE_F8_E4M3: // operands of matmuls only
   case SHALE_F8_E5M2:
   case SHALE_INT8_BLOCKS: // kernels decode and add them
   case SHALE_NO_TYPE:

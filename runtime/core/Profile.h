@@ -1,4 +1,4 @@
-// The profile of SHALE_PROFILE: time of the main thread by kernel, product and wait.
+// The profile of SHALE_PROFILE: time of the main thread by kernel, matmul and wait.
 #ifndef SHALE_RUNTIME_CORE_PROFILE_H
 #define SHALE_RUNTIME_CORE_PROFILE_H
 

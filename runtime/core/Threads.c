@@ -1,4 +1,4 @@
-// OpenMP threads of kernels and products, in C: GCC compiles this file, so that they are those of
+// OpenMP threads of kernels and matmuls, in C: GCC compiles this file, so that they are those of
 // libgomp, which oneDNN uses. The OpenMP of clang, the compiler of the C++ sources, is another
 // library with threads of its own.
 #include "runtime/core/Threads.h"

@@ -1,4 +1,4 @@
-// Traces of some steps: kernels, products, collectives and copies as Chrome trace
+// Traces of some steps: kernels, matmuls, collectives and copies as Chrome trace
 // events (chrome://tracing, Perfetto). If off, a span costs one load and a branch.
 #ifndef SHALE_RUNTIME_CORE_TRACE_H
 #define SHALE_RUNTIME_CORE_TRACE_H

@@ -49,7 +49,7 @@ inline const char *nameOf(ShaleEpilogue kind) {
                                        : "gelu gradient";
 }
 
-/// The op that a product's result passes through before it is stored in c, as in
+/// The op that a matmul's result passes through before it is stored in c, as in
 /// shale_gemm_epilogue.
 struct Epilogue {
   ShaleEpilogue kind = SHALE_EPILOGUE_BIAS;
@@ -61,11 +61,11 @@ struct Epilogue {
   explicit operator bool() const { return with; }
 };
 
-/// What a product of 8-bit floats has besides its matrices: the type of b, and factors on a and b
+/// What a matmul of 8-bit floats has besides its matrices: the type of b, and factors on a and b
 /// in the device's memory.
 struct Scaling {
   Dtype typeB = Dtype::F8E4M3;
-  const float *a = nullptr, *b = nullptr; // null: the product is not of 8-bit floats
+  const float *a = nullptr, *b = nullptr; // null: the matmul is not of 8-bit floats
   explicit operator bool() const { return a; }
 };
 
@@ -75,7 +75,7 @@ struct Scaling {
 /// may be rounded to TF32. With `scaling`, a and b are 8-bit floats, a is not transposed and b is,
 /// alpha is 1, beta 0, and c f32 or a 16-bit float. The matrices of a batch follow one another
 /// without gaps. With an epilogue, c has a 16-bit type, and there is one matrix.
-struct Product {
+struct Matmul {
   bool transposeA, transposeB;
   int64_t m, n, k;
   float alpha;
@@ -93,11 +93,11 @@ struct Product {
   Scaling scaling = {};
 
   Dtype typeOfB() const { return scaling ? scaling.typeB : type; }
-  /// Returns the product without its epilogue.
-  Product alone() const {
-    Product product = *this;
-    product.epilogue = {};
-    return product;
+  /// Returns the matmul without its epilogue.
+  Matmul alone() const {
+    Matmul matmul = *this;
+    matmul.epilogue = {};
+    return matmul;
   }
   /// Passes the kernel of the epilogue to `launch`. The kernel reads c and writes it.
   template <typename Launcher> void launchEpilogue(const Launcher &launch) const {
@@ -135,7 +135,7 @@ struct Attention {
   bool isGradient() const { return queryGradient.data; }
 };
 
-class ProductTuner;
+class MatmulTuner;
 
 /// A point in the device's work that the process can wait for.
 class Mark {
@@ -160,8 +160,8 @@ public:
   /// Whether calls return before their work is done, so that it pays to run ahead of it.
   virtual bool runsAhead() const { return false; }
 
-  /// Returns what times the algorithms of products (Tuner.h); null if there is nothing to choose.
-  virtual ProductTuner *tuner() { return nullptr; }
+  /// Returns what times the algorithms of matmuls (Tuner.h); null if there is nothing to choose.
+  virtual MatmulTuner *tuner() { return nullptr; }
 
   /// Returns a JSON object for --report-device: "blocks" of device memory in the order of their
   /// allocation, each with what it is for ("what"), its "bytes" and those by which the driver's
@@ -183,7 +183,7 @@ public:
   // ---- work of compiled code; failure ends the process
 
   virtual void launch(const Launch &launch) = 0;
-  virtual void multiply(const Product &product) = 0;
+  virtual void multiply(const Matmul &matmul) = 0;
   /// Fails with exit code 78 if the workspace is too small, and 69 if the device's library does not
   /// compute such an attention.
   virtual void attend(const Attention &) {

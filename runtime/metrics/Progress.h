@@ -18,7 +18,7 @@ public:
 
   /// Reports a finished step out of `steps`; `now` is in seconds of any clock. Allocates nothing.
   void step(const StepMetrics &metrics, int64_t steps, double now);
-  /// Reports work before the first step, on a terminal only: "timing products: 12 of 75".
+  /// Reports work before the first step, on a terminal only: "timing matmuls: 12 of 75".
   void work(const char *what, int64_t done, int64_t all);
   /// Erases the bar before something else is printed.
   void clear();

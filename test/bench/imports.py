@@ -23,8 +23,8 @@ CHAINS = [50_000, 100_000]
 
 
 def chain(count):
-    """`count` nodes: a product, elementwise ops of which every fourth reads a parameter of its own, and the loss."""
-    weights, nodes = [floats("w", [4, 2], [0.1] * 8)], [node("MatMul", ["x", "w"], ["a0"], "product")]
+    """`count` nodes: a matmul, elementwise ops of which every fourth reads a parameter of its own, and the loss."""
+    weights, nodes = [floats("w", [4, 2], [0.1] * 8)], [node("MatMul", ["x", "w"], ["a0"], "matmul")]
     links = count - 3
     for i in range(links):
         op, operands = ["Tanh", "Sigmoid", "Neg", "Add"][i % 4], [f"a{i}"]

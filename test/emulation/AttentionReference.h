@@ -108,22 +108,22 @@ private:
       // The output is read in 16 bits.
       double dot = 0, dotBar = 0;
       for (int64_t i = 0; i < value.depth; ++i) {
-        double product = outputGradient.at(b, h, t, i) * output.at(b, h, t, i);
-        dot += product;
-        dotBar += (1.01 * unit + kF32) * std::abs(product);
+        double matmul = outputGradient.at(b, h, t, i) * output.at(b, h, t, i);
+        dot += matmul;
+        dotBar += (1.01 * unit + kF32) * std::abs(matmul);
       }
       for (int64_t s = 0; s < key.length; ++s) {
-        double p = probabilities[t * key.length + s], product = 0, magnitude = 0;
+        double p = probabilities[t * key.length + s], matmul = 0, magnitude = 0;
         if (p == 0)
           continue;
         for (int64_t i = 0; i < value.depth; ++i) {
           double gradient = outputGradient.at(b, h, t, i);
           valuePart.at(0, 0, s, i) += p * gradient;
           valueBar.at(b, g, s, i) += (1.01 * unit + kF32) * p * std::abs(gradient);
-          product += gradient * value.at(b, g, s, i);
+          matmul += gradient * value.at(b, g, s, i);
           magnitude += std::abs(gradient * value.at(b, g, s, i));
         }
-        double score = scale * p * (product - dot);
+        double score = scale * p * (matmul - dot);
         double scoreBar = scale * p * (dotBar + kF32 * (magnitude + std::abs(dot))) +
                           1.01 * unit * std::abs(score);
         for (int64_t i = 0; i < query.depth; ++i) {

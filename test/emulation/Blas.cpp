@@ -1,6 +1,6 @@
-// The emulated cuBLASLt: products of f32, bf16, f16 and 8-bit float matrices with f32 sums.
+// The emulated cuBLASLt: matmuls of f32, bf16, f16 and 8-bit float matrices with f32 sums.
 #include "BlasEpilogue.h"
-#include "BlasProduct.h"
+#include "BlasMatmul.h"
 #include "BlasStatus.h"
 #include "Faults.h"
 #include "Floats.h"
@@ -59,7 +59,7 @@ struct Algorithm {
 };
 const Algorithm algorithms[] = {{1, 256 << 10, 16}, {2, 32 << 10, 16}, {4, 0, 1}};
 
-/// The seconds that events say a product takes.
+/// The seconds that events say a matmul takes.
 double secondsOf(uint64_t algorithm) {
   static const std::vector<double> costs = [] {
     std::string text = setting("SHALE_STUB_COSTS", "200,200,200");
@@ -103,7 +103,7 @@ View view(const Layout &layout, bool transpose) {
   return {layout.type, rows, cols, rowStep, colStep, layout.stride, extent};
 }
 
-/// A product with all of its matrices.
+/// A matmul with all of its matrices.
 struct Problem {
   Description description;
   Layout a, b, c, d;
@@ -111,7 +111,7 @@ struct Problem {
 
 bool isTranspose(int32_t operation) { return operation != CUBLAS_OP_N; }
 
-/// Checks a product of 8-bit floats. On GPUs of capability 9.0 the first matrix must be transposed
+/// Checks a matmul of 8-bit floats. On GPUs of capability 9.0 the first matrix must be transposed
 /// and the second not, and all sizes of lines are multiples of 16 bytes.
 cublasStatus_t check8Bit(const Problem &p) {
   const Description &what = p.description;
@@ -169,7 +169,7 @@ uint64_t hash(const void *data, size_t bytes, uint64_t seed) {
   return seed;
 }
 
-/// Identifies a matrix product. An algorithm runs only the product that it was chosen for.
+/// Identifies a matmul. An algorithm runs only the matmul that it was chosen for.
 uint64_t hash(const Problem &p) {
   uint64_t value = 0xcbf29ce484222325;
   for (const Layout *layout : {&p.a, &p.b, &p.c, &p.d}) {
@@ -203,7 +203,7 @@ cublasLtMatmulAlgo_t encode(const Problem &p, uint64_t index, bool rounds) {
   return algo;
 }
 
-/// Sets `index` to the algorithm of encode(); false if it is none, or one of another product.
+/// Sets `index` to the algorithm of encode(); false if it is none, or one of another matmul.
 bool decode(const Problem &p, const cublasLtMatmulAlgo_t &algo, uint64_t &index) {
   index = algo.data[1];
   if (index >= std::size(algorithms))
@@ -212,8 +212,8 @@ bool decode(const Problem &p, const cublasLtMatmulAlgo_t &algo, uint64_t &index)
   return std::memcmp(own.data, algo.data, sizeof(own.data)) == 0;
 }
 
-/// A product on a stream.
-struct Product {
+/// A matmul on a stream.
+struct Matmul {
   Problem problem;
   Algorithm algorithm;
   float alpha, beta;
@@ -243,7 +243,7 @@ void gather(const View &view, const char *from, int64_t batch, std::vector<float
 }
 
 template <typename Type>
-void finish(const Product &p, const View &d, const View &c, const std::vector<float> &sums,
+void finish(const Matmul &p, const View &d, const View &c, const std::vector<float> &sums,
             const char *from, char *to, int64_t batch, float scale, const char *bias, char *aux) {
   const Type *old = reinterpret_cast<const Type *>(from) + batch * c.batchStep;
   Type *values = reinterpret_cast<Type *>(to) + batch * d.batchStep;
@@ -260,8 +260,8 @@ void finish(const Product &p, const View &d, const View &c, const std::vector<fl
     }
 }
 
-CUresult runProduct(void *data) {
-  const Product &p = *static_cast<Product *>(data);
+CUresult runMatmul(void *data) {
+  const Matmul &p = *static_cast<Matmul *>(data);
   View a = view(p.problem.a, isTranspose(p.problem.description.transA));
   View b = view(p.problem.b, isTranspose(p.problem.description.transB));
   View c = view(p.problem.c, false), d = view(p.problem.d, false);
@@ -299,7 +299,7 @@ CUresult runProduct(void *data) {
         return CUDA_ERROR_ILLEGAL_ADDRESS;
       scale *= *reinterpret_cast<float *>(factor);
     }
-  // Whatever else lies in the workspace is lost, before the product and after it.
+  // Whatever else lies in the workspace is lost, before the matmul and after it.
   if (workspace)
     std::memset(workspace, 0xff, p.algorithm.workspace);
   thread_local std::vector<float> x, y, sums;
@@ -495,7 +495,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
   }
 }
 
-// ---- products
+// ---- matmuls
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t description,
@@ -557,42 +557,42 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   REQUIRE(description && alpha && beta && a && b && d && aLayout && bLayout && cLayout && dLayout,
           INVALID_VALUE);
   auto number = [](const void *address) { return reinterpret_cast<CUdeviceptr>(address); };
-  auto product = std::make_unique<Product>();
-  product->problem = {of(description), of(aLayout), of(bLayout), of(cLayout), of(dLayout)};
-  if (cublasStatus_t failed = check(product->problem))
+  auto matmul = std::make_unique<Matmul>();
+  matmul->problem = {of(description), of(aLayout), of(bLayout), of(cLayout), of(dLayout)};
+  if (cublasStatus_t failed = check(matmul->problem))
     return failed;
-  std::memcpy(&product->alpha, alpha, sizeof(float));
-  std::memcpy(&product->beta, beta, sizeof(float));
-  REQUIRE(c || product->beta == 0, INVALID_VALUE);
+  std::memcpy(&matmul->alpha, alpha, sizeof(float));
+  std::memcpy(&matmul->beta, beta, sizeof(float));
+  REQUIRE(c || matmul->beta == 0, INVALID_VALUE);
   uint64_t index = std::size(algorithms) - 1;
-  REQUIRE(!algo || decode(product->problem, *algo, index), INVALID_VALUE);
-  product->algorithm = algorithms[index];
-  product->algorithm.rounds = algo && algo->data[3];
-  const Algorithm &algorithm = product->algorithm;
+  REQUIRE(!algo || decode(matmul->problem, *algo, index), INVALID_VALUE);
+  matmul->algorithm = algorithms[index];
+  matmul->algorithm.rounds = algo && algo->data[3];
+  const Algorithm &algorithm = matmul->algorithm;
   REQUIRE(workspaceBytes >= algorithm.workspace && (workspace || !algorithm.workspace),
           INVALID_VALUE);
   REQUIRE(number(workspace) % 256 == 0, INVALID_VALUE);
-  const std::pair<const void *, const Layout *> operands[] = {{a, &product->problem.a},
-                                                              {b, &product->problem.b},
-                                                              {c, &product->problem.c},
-                                                              {d, &product->problem.d}};
+  const std::pair<const void *, const Layout *> operands[] = {{a, &matmul->problem.a},
+                                                              {b, &matmul->problem.b},
+                                                              {c, &matmul->problem.c},
+                                                              {d, &matmul->problem.d}};
   for (auto [address, layout] : operands)
     REQUIRE(number(address) % std::max<uint64_t>(algorithm.alignment, sizeOf(layout->type)) == 0,
             INVALID_VALUE);
-  const Epilogue &epilogue = product->problem.description.epilogue;
+  const Epilogue &epilogue = matmul->problem.description.epilogue;
   REQUIRE(epilogue.alignment() >= algorithm.alignment, INVALID_VALUE);
-  product->a = number(a);
-  product->b = number(b);
-  product->c = number(c);
-  product->d = number(d);
-  product->workspace = number(workspace);
+  matmul->a = number(a);
+  matmul->b = number(b);
+  matmul->c = number(c);
+  matmul->d = number(d);
+  matmul->workspace = number(workspace);
   ShaleStubWork work = {"cublasLtMatmul",
-                        product.release(),
+                        matmul.release(),
                         nullptr,
                         nullptr,
-                        runProduct,
+                        runMatmul,
                         nullptr,
-                        [](void *data) { delete static_cast<Product *>(data); },
+                        [](void *data) { delete static_cast<Matmul *>(data); },
                         secondsOf(index)};
   return shale_stub_enqueue(reinterpret_cast<CUstream>(stream), &work) == CUDA_SUCCESS
              ? CUBLAS_STATUS_SUCCESS

@@ -73,27 +73,27 @@ const Engine *engineOf(int64_t number) {
 int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 /// A matrix that is multiplied both as it is and transposed, so that blocks which own rows of one
-/// product own no rows of the other. -1: none.
+/// matmul own no rows of the other. -1: none.
 int sharedMatrix(const DnnOperations &graph) {
   for (const DnnOperation &reshape : graph.operations)
     if (reshape.kind == DnnOperation::Reshape && graph.operand(reshape.x).isVirtual)
-      for (const DnnOperation &product : graph.operations)
-        if (product.kind == DnnOperation::Matmul && product.x == reshape.x)
+      for (const DnnOperation &matmul : graph.operations)
+        if (matmul.kind == DnnOperation::Matmul && matmul.x == reshape.x)
           return reshape.x;
   return -1;
 }
 
-/// Whether the product of the shared matrix is summed up in memory of its own, in any order.
+/// Whether the matmul of the shared matrix is summed up in memory of its own, in any order.
 bool accumulates(const DnnOperations &graph, int shared) {
-  for (const DnnOperation &product : graph.operations)
-    if (product.kind == DnnOperation::Matmul && product.x == shared)
+  for (const DnnOperation &matmul : graph.operations)
+    if (matmul.kind == DnnOperation::Matmul && matmul.x == shared)
       for (const DnnOperation &reader : graph.operations)
-        if (reader.x == product.y && !graph.operand(product.y).isVirtual)
+        if (reader.x == matmul.y && !graph.operand(matmul.y).isVirtual)
           return true;
   return false;
 }
 
-/// Bytes of what kernels must keep in memory between them: products whose matrices are then added
+/// Bytes of what kernels must keep in memory between them: matmuls whose matrices are then added
 /// up, and a shared matrix that is not accumulated.
 int64_t scratchBytes(const DnnOperations &graph, const Engine &engine) {
   int64_t bytes = engine.extra;

@@ -1,5 +1,5 @@
 // Computes the operation graphs of the emulated cuDNN, one operation after the other.
-#include "BlasProduct.h"
+#include "BlasMatmul.h"
 #include "DnnGraph.h"
 #include "Floats.h"
 
@@ -151,7 +151,7 @@ public:
     Values made(graph.operand(operation.y).elements());
     switch (operation.kind) {
     case DnnOperation::Matmul:
-      product(operation, made);
+      matmul(operation, made);
       break;
     case DnnOperation::Pointwise:
       pointwise(operation, made);
@@ -196,7 +196,7 @@ private:
     values[index] = std::move(made);
   }
 
-  void product(const DnnOperation &operation, Values &made) {
+  void matmul(const DnnOperation &operation, Values &made) {
     const DnnTensor &a = graph.operand(operation.x), &b = graph.operand(operation.b),
                     &c = graph.operand(operation.y);
     const Values &left = operand(operation.x), &right = operand(operation.b);

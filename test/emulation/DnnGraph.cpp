@@ -165,13 +165,13 @@ private:
         return failed;
     auto type = from.part(CUDNN_ATTR_OPERATION_MATMUL_DESC)
                     ->get<cudnnDataType_t>(CUDNN_ATTR_MATMUL_COMP_TYPE);
-    SHALE_DNN_REQUIRE(type == CUDNN_DATA_FLOAT, NOT_SUPPORTED_DATA_TYPE, "a product is not in f32");
+    SHALE_DNN_REQUIRE(type == CUDNN_DATA_FLOAT, NOT_SUPPORTED_DATA_TYPE, "a matmul is not in f32");
     for (int index : {made.x, made.b, made.y})
       SHALE_DNN_REQUIRE(isFloat(read.tensors[index].type), NOT_SUPPORTED_DATA_TYPE,
-                        nameOf(read.tensors[index]) + " of a product is no float");
+                        nameOf(read.tensors[index]) + " of a matmul is no float");
     const Sizes &a = sizes(made.x), &b = sizes(made.b), &c = sizes(made.y);
     SHALE_DNN_REQUIRE(a[3] == b[2] && c[2] == a[2] && c[3] == b[3], BAD_PARAM_SHAPE_MISMATCH,
-                      "the product " + nameOf(read.tensors[made.y]) + " has other sizes");
+                      "the matmul " + nameOf(read.tensors[made.y]) + " has other sizes");
     // Matrices of A and B may be fewer than those of C: consecutive ones share them.
     for (const Sizes *side : {&a, &b})
       for (int i = 0; i < 2; ++i)

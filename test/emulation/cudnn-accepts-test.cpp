@@ -40,7 +40,7 @@ std::string json(const Gpu &gpu) {
 /// Which attention, and how its tensors lie in memory.
 struct Shape {
   AttentionSizes sizes;
-  bool causal, packed; // query, key and value are parts of one product, or else [B,T,H,D]
+  bool causal, packed; // query, key and value are parts of one matmul, or else [B,T,H,D]
   Dtype type;
   int64_t window = 0;
 };
@@ -53,9 +53,9 @@ Attention attentionOf(const Shape &shape, bool gradient, bool deterministic) {
   a.length = s.length, a.keyLength = s.keyLength, a.depth = s.depth, a.valueDepth = s.valueDepth;
   a.causal = shape.causal, a.window = shape.window, a.deterministic = deterministic;
   a.scale = 0.125f, a.type = shape.type;
-  int64_t product = s.heads * s.depth + s.keyHeads * (s.depth + s.valueDepth);
+  int64_t matmul = s.heads * s.depth + s.keyHeads * (s.depth + s.valueDepth);
   auto place = [&](int64_t heads, int64_t length, int64_t depth, bool packed) {
-    int64_t row = packed ? product : heads * depth;
+    int64_t row = packed ? matmul : heads * depth;
     return Attention::Tensor{&anything, {length * row, depth, row, 1}};
   };
   a.query = place(s.heads, s.length, s.depth, shape.packed);

@@ -1,4 +1,4 @@
-// Products of the emulated cuBLASLt against a double loop.
+// Matmuls of the emulated cuBLASLt against a double loop.
 #include "Floats.h"
 #include "StubTest.h"
 #include <csignal>
@@ -11,7 +11,7 @@ using namespace shale::stub::test;
 
 namespace {
 
-/// A product to make. Shapes are those of op(A), op(B) and D.
+/// A matmul to make. Shapes are those of op(A), op(B) and D.
 struct Case {
   int64_t m = 5, n = 7, k = 33;
   bool transA = false, transB = false, rowMajor = false;
@@ -92,8 +92,8 @@ struct Matrix {
   }
 };
 
-/// A product with its handles.
-struct Product {
+/// A matmul with its handles.
+struct Matmul {
   Gpu &gpu;
   Case c;
   std::mt19937 random{7};
@@ -105,7 +105,7 @@ struct Product {
   CUdeviceptr aMemory, bMemory, dMemory, workspace;
   float scale = 1; // the product of the factors of multiplyBy()
 
-  Product(Gpu &gpu, const Case &c, uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+  Matmul(Gpu &gpu, const Case &c, uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
       : gpu(gpu), c(c), a(c, c.type, c.transA ? c.k : c.m, c.transA ? c.m : c.k, random),
         b(c, c.typeOfB.value_or(c.type), c.transB ? c.n : c.k, c.transB ? c.k : c.n, random),
         d(c, c.result, c.m, c.n, random) {
@@ -188,7 +188,7 @@ struct Product {
 TEST(StubBlas, MultipliesAllFormsAndTypes) {
   expectPasses({}, [] {
     Gpu gpu;
-    int products = 0;
+    int matmuls = 0;
     for (auto [type, result] : {std::pair{CUDA_R_32F, CUDA_R_32F},
                                 {CUDA_R_16BF, CUDA_R_16BF},
                                 {CUDA_R_16BF, CUDA_R_32F},
@@ -202,17 +202,17 @@ TEST(StubBlas, MultipliesAllFormsAndTypes) {
         c.padding = bits & 8 ? 3 : 0;
         if (bits & 16)
           c.m = 24, c.n = 40, c.k = 16, c.padding = 8, c.alpha = 0.5f, c.beta = -2;
-        Product first(gpu, c);
+        Matmul first(gpu, c);
         size_t count = first.algorithms(CUBLAS_STATUS_SUCCESS).size();
         ASSERT_EQ(count, bits & 16 ? 3u : 1u); // few take unaligned rows
-        for (size_t i = 0; i < count; ++i, ++products) {
-          Product product(gpu, c);
-          auto algorithms = product.algorithms(CUBLAS_STATUS_SUCCESS);
-          product.check(&algorithms[i].algo);
+        for (size_t i = 0; i < count; ++i, ++matmuls) {
+          Matmul matmul(gpu, c);
+          auto algorithms = matmul.algorithms(CUBLAS_STATUS_SUCCESS);
+          matmul.check(&algorithms[i].algo);
           ASSERT_FALSE(testing::Test::HasFailure()) << type << " " << bits;
         }
       }
-    EXPECT_EQ(products, 5 * 16 * (1 + 3));
+    EXPECT_EQ(matmuls, 5 * 16 * (1 + 3));
   });
 }
 
@@ -226,16 +226,16 @@ TEST(StubBlas, MultipliesBytesWithScales) {
                         {CUDA_R_8F_E4M3, CUDA_R_8F_E5M2}})
       for (cudaDataType result : {CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F}) {
         c.type = a, c.typeOfB = b, c.result = result;
-        Product product(gpu, c);
-        product.multiplyBy(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, 0.25f);
-        product.multiplyBy(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, 1.5f);
-        product.check(&product.algorithms(CUBLAS_STATUS_SUCCESS)[0].algo);
+        Matmul matmul(gpu, c);
+        matmul.multiplyBy(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, 0.25f);
+        matmul.multiplyBy(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, 1.5f);
+        matmul.check(&matmul.algorithms(CUBLAS_STATUS_SUCCESS)[0].algo);
         ASSERT_FALSE(testing::Test::HasFailure()) << a << " " << b << " " << result;
       }
     // What GPUs of capability 9.0 do not have.
     c.type = c.typeOfB.emplace(CUDA_R_8F_E4M3), c.result = CUDA_R_16BF;
     auto expectRefused = [&](Case wrong) {
-      EXPECT_TRUE(Product(gpu, wrong).algorithms(CUBLAS_STATUS_NOT_SUPPORTED).empty());
+      EXPECT_TRUE(Matmul(gpu, wrong).algorithms(CUBLAS_STATUS_NOT_SUPPORTED).empty());
     };
     Case layout = c, sizes = c, wide = c, mixed = c;
     layout.transA = false, sizes.n = 40;
@@ -245,7 +245,7 @@ TEST(StubBlas, MultipliesBytesWithScales) {
       expectRefused(wrong);
     // Only these have scales.
     c.type = c.typeOfB.emplace(CUDA_R_16BF);
-    Product scaled(gpu, c);
+    Matmul scaled(gpu, c);
     scaled.multiplyBy(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, 2);
     EXPECT_TRUE(scaled.algorithms(CUBLAS_STATUS_NOT_SUPPORTED).empty());
   });
@@ -256,17 +256,17 @@ TEST(StubBlas, ChoosesByWorkspaceAndAlignment) {
     Gpu gpu;
     Case c;
     c.m = c.n = c.k = 16;
-    Product product(gpu, c);
-    auto all = product.algorithms(CUBLAS_STATUS_SUCCESS);
+    Matmul matmul(gpu, c);
+    auto all = matmul.algorithms(CUBLAS_STATUS_SUCCESS);
     ASSERT_EQ(all.size(), 3u);
     EXPECT_GT(all[0].workspaceSize, all[1].workspaceSize);
-    product.limit(all[0].workspaceSize - 1);
-    EXPECT_EQ(product.algorithms(CUBLAS_STATUS_SUCCESS).size(), 2u);
-    product.limit(0);
-    EXPECT_EQ(product.algorithms(CUBLAS_STATUS_SUCCESS).size(), 1u);
+    matmul.limit(all[0].workspaceSize - 1);
+    EXPECT_EQ(matmul.algorithms(CUBLAS_STATUS_SUCCESS).size(), 2u);
+    matmul.limit(0);
+    EXPECT_EQ(matmul.algorithms(CUBLAS_STATUS_SUCCESS).size(), 1u);
     // An address that the algorithm cannot take.
-    product.aMemory += 4;
-    EXPECT_EQ(product.multiply(&all[0].algo, product.workspace, 1 << 20),
+    matmul.aMemory += 4;
+    EXPECT_EQ(matmul.multiply(&all[0].algo, matmul.workspace, 1 << 20),
               CUBLAS_STATUS_INVALID_VALUE);
   });
 }
@@ -284,14 +284,14 @@ TEST(StubBlas, RoundsPartsOfSumsIfAllowed) {
         c.type = result == CUDA_R_32F ? CUDA_R_16F : result, c.result = result;
         std::vector<std::vector<float>> made;
         for (size_t i = 0; i < 3; ++i) {
-          Product product(gpu, c, reductions);
-          auto algorithms = product.algorithms(CUBLAS_STATUS_SUCCESS);
+          Matmul matmul(gpu, c, reductions);
+          auto algorithms = matmul.algorithms(CUBLAS_STATUS_SUCCESS);
           ASSERT_EQ(algorithms.size(), 3u);
-          EXPECT_EQ(product.multiply(&algorithms[i].algo, product.workspace, 1 << 20),
+          EXPECT_EQ(matmul.multiply(&algorithms[i].algo, matmul.workspace, 1 << 20),
                     CUBLAS_STATUS_SUCCESS);
           CHECK_CU(cuStreamSynchronize(gpu.streams[0]));
-          product.d.download(gpu, product.dMemory);
-          made.push_back(product.d.values);
+          matmul.d.download(gpu, matmul.dMemory);
+          made.push_back(matmul.d.values);
         }
         int differ = 0;
         for (size_t i = 0; i < made[0].size(); ++i)
@@ -307,23 +307,23 @@ TEST(StubBlas, ChecksAlgorithms) {
     Gpu gpu;
     Case c;
     c.m = c.n = c.k = 16;
-    Product product(gpu, c);
-    auto check = [](Product &p, const cublasLtMatmulAlgo_t &algo, uint64_t bytes) {
+    Matmul matmul(gpu, c);
+    auto check = [](Matmul &p, const cublasLtMatmulAlgo_t &algo, uint64_t bytes) {
       cublasLtMatmulHeuristicResult_t result = {};
       cublasStatus_t status = cublasLtMatmulAlgoCheck(p.handle, p.description, p.aLayout, p.bLayout,
                                                       p.dLayout, p.dLayout, &algo, &result);
       EXPECT_EQ(result.workspaceSize, bytes);
       return status;
     };
-    auto all = product.algorithms(CUBLAS_STATUS_SUCCESS);
+    auto all = matmul.algorithms(CUBLAS_STATUS_SUCCESS);
     ASSERT_EQ(all.size(), 3u);
     for (auto &one : all)
-      EXPECT_EQ(check(product, one.algo, one.workspaceSize), CUBLAS_STATUS_SUCCESS);
+      EXPECT_EQ(check(matmul, one.algo, one.workspaceSize), CUBLAS_STATUS_SUCCESS);
     cublasLtMatmulAlgo_t bad = all[1].algo;
     bad.data[7] ^= 1;
-    EXPECT_EQ(check(product, bad, 0), CUBLAS_STATUS_INVALID_VALUE);
+    EXPECT_EQ(check(matmul, bad, 0), CUBLAS_STATUS_INVALID_VALUE);
     c.m = 32;
-    Product other(gpu, c);
+    Matmul other(gpu, c);
     EXPECT_EQ(check(other, all[1].algo, 0), CUBLAS_STATUS_INVALID_VALUE);
   });
 }
@@ -333,8 +333,8 @@ TEST(StubBlas, TakesTheTimeThatIsDeclared) {
     Gpu gpu;
     Case c;
     c.m = c.n = c.k = 16;
-    Product product(gpu, c);
-    auto all = product.algorithms(CUBLAS_STATUS_SUCCESS);
+    Matmul matmul(gpu, c);
+    auto all = matmul.algorithms(CUBLAS_STATUS_SUCCESS);
     CUevent start, end;
     CHECK_CU(cuEventCreate(&start, 0));
     CHECK_CU(cuEventCreate(&end, 0));
@@ -342,7 +342,7 @@ TEST(StubBlas, TakesTheTimeThatIsDeclared) {
     for (size_t i = 0; i < 3; ++i) {
       float milliseconds = -1;
       CHECK_CU(cuEventRecord(start, gpu.streams[0]));
-      EXPECT_EQ(product.multiply(&all[i].algo, product.workspace, 1 << 20), CUBLAS_STATUS_SUCCESS);
+      EXPECT_EQ(matmul.multiply(&all[i].algo, matmul.workspace, 1 << 20), CUBLAS_STATUS_SUCCESS);
       CHECK_CU(cuEventRecord(end, gpu.streams[0]));
       CHECK_CU(cuEventSynchronize(end));
       CHECK_CU(cuEventElapsedTime(&milliseconds, start, end));
@@ -357,9 +357,9 @@ TEST(StubBlas, TakesTheTimeThatIsDeclared) {
 TEST(StubBlas, DoesNotReadTheResultWithoutBeta) {
   expectPasses({}, [] {
     Gpu gpu;
-    Product product(gpu, Case());
-    CHECK_CU(cuMemsetD8Async(product.dMemory, 0xff, 5 * 7 * 4, gpu.streams[0])); // NaN
-    product.check(nullptr);
+    Matmul matmul(gpu, Case());
+    CHECK_CU(cuMemsetD8Async(matmul.dMemory, 0xff, 5 * 7 * 4, gpu.streams[0])); // NaN
+    matmul.check(nullptr);
   });
 }
 
@@ -368,34 +368,34 @@ TEST(StubBlas, RejectsBadCalls) {
     Gpu gpu;
     Case c;
     c.m = c.n = c.k = 16;
-    Product product(gpu, c);
-    auto all = product.algorithms(CUBLAS_STATUS_SUCCESS);
+    Matmul matmul(gpu, c);
+    auto all = matmul.algorithms(CUBLAS_STATUS_SUCCESS);
     ASSERT_EQ(all.size(), 3u);
     cublasLtMatmulAlgo_t bad = all[0].algo;
     bad.data[3] ^= 1;
-    EXPECT_EQ(product.multiply(&bad, product.workspace, 1 << 20), CUBLAS_STATUS_INVALID_VALUE);
-    EXPECT_EQ(product.multiply(&all[0].algo, product.workspace, all[0].workspaceSize - 1),
+    EXPECT_EQ(matmul.multiply(&bad, matmul.workspace, 1 << 20), CUBLAS_STATUS_INVALID_VALUE);
+    EXPECT_EQ(matmul.multiply(&all[0].algo, matmul.workspace, all[0].workspaceSize - 1),
               CUBLAS_STATUS_INVALID_VALUE);
-    EXPECT_EQ(product.multiply(&all[0].algo, product.workspace + 16, 1 << 19),
+    EXPECT_EQ(matmul.multiply(&all[0].algo, matmul.workspace + 16, 1 << 19),
               CUBLAS_STATUS_INVALID_VALUE);
     // An algorithm of another problem.
     c.m = 32, c.k = 24;
-    Product other(gpu, c);
+    Matmul other(gpu, c);
     EXPECT_EQ(other.multiply(&all[0].algo, other.workspace, 1 << 20), CUBLAS_STATUS_INVALID_VALUE);
     // Shapes that do not fit, and types that nobody multiplies.
     std::swap(other.aLayout, other.dLayout);
     other.algorithms(CUBLAS_STATUS_INVALID_VALUE);
     c.result = CUDA_R_16F;
-    Product types(gpu, c);
+    Matmul types(gpu, c);
     types.algorithms(CUBLAS_STATUS_NOT_SUPPORTED);
     cublasLtEpilogue_t gelu = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    EXPECT_EQ(cublasLtMatmulDescSetAttribute(product.description, CUBLASLT_MATMUL_DESC_EPILOGUE,
-                                             &gelu, 4),
-              CUBLAS_STATUS_SUCCESS);
-    product.algorithms(CUBLAS_STATUS_NOT_SUPPORTED);
-    EXPECT_EQ(cublasLtMatmulDescSetAttribute(product.description, CUBLASLT_MATMUL_DESC_EPILOGUE,
-                                             &gelu, 8),
-              CUBLAS_STATUS_INVALID_VALUE);
+    EXPECT_EQ(
+        cublasLtMatmulDescSetAttribute(matmul.description, CUBLASLT_MATMUL_DESC_EPILOGUE, &gelu, 4),
+        CUBLAS_STATUS_SUCCESS);
+    matmul.algorithms(CUBLAS_STATUS_NOT_SUPPORTED);
+    EXPECT_EQ(
+        cublasLtMatmulDescSetAttribute(matmul.description, CUBLASLT_MATMUL_DESC_EPILOGUE, &gelu, 8),
+        CUBLAS_STATUS_INVALID_VALUE);
   });
 }
 
@@ -404,11 +404,11 @@ TEST(StubBlas, FindsWorkspaceThatIsTooSmall) {
     Gpu gpu;
     Case c;
     c.m = c.n = c.k = 16;
-    Product product(gpu, c);
-    auto all = product.algorithms(CUBLAS_STATUS_SUCCESS);
+    Matmul matmul(gpu, c);
+    auto all = matmul.algorithms(CUBLAS_STATUS_SUCCESS);
     CUdeviceptr small = gpu.allocate(1024);
     // The call states more than there is.
-    ASSERT_EQ(product.multiply(&all[0].algo, small, 1 << 20), CUBLAS_STATUS_SUCCESS);
+    ASSERT_EQ(matmul.multiply(&all[0].algo, small, 1 << 20), CUBLAS_STATUS_SUCCESS);
     EXPECT_EQ(cuStreamSynchronize(gpu.streams[0]), CUDA_ERROR_ILLEGAL_ADDRESS);
   });
 }
@@ -416,9 +416,9 @@ TEST(StubBlas, FindsWorkspaceThatIsTooSmall) {
 TEST(StubBlas, FailsOnRequest) {
   expectPasses({{"SHALE_STUB_FAIL", "cublasLtMatmul@2=CUBLAS_STATUS_EXECUTION_FAILED"}}, [] {
     Gpu gpu;
-    Product product(gpu, Case());
-    EXPECT_EQ(product.multiply(nullptr, 0, 0), CUBLAS_STATUS_SUCCESS);
-    EXPECT_EQ(product.multiply(nullptr, 0, 0), CUBLAS_STATUS_EXECUTION_FAILED);
-    EXPECT_EQ(product.multiply(nullptr, 0, 0), CUBLAS_STATUS_SUCCESS);
+    Matmul matmul(gpu, Case());
+    EXPECT_EQ(matmul.multiply(nullptr, 0, 0), CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(matmul.multiply(nullptr, 0, 0), CUBLAS_STATUS_EXECUTION_FAILED);
+    EXPECT_EQ(matmul.multiply(nullptr, 0, 0), CUBLAS_STATUS_SUCCESS);
   });
 }

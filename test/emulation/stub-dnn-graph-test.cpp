@@ -55,7 +55,7 @@ Descriptor tensor(int64_t number, const Sizes &sizes, bool isVirtual = false, Si
   return made;
 }
 
-Descriptor product(Descriptor a, Descriptor b, Descriptor c) {
+Descriptor matmul(Descriptor a, Descriptor b, Descriptor c) {
   Descriptor what = create(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   EXPECT_DNN(set<cudnnDataType_t>(what, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE,
                                   {CUDNN_DATA_FLOAT}));
@@ -154,7 +154,7 @@ struct Dnn : Gpu {
 std::vector<float> numbers(size_t count) {
   std::vector<float> made(count);
   for (size_t i = 0; i < count; ++i)
-    made[i] = float(int(i * 7 % 11) - 5); // sums of products are exact
+    made[i] = float(int(i * 7 % 11) - 5); // sums of matmuls are exact
   return made;
 }
 
@@ -172,7 +172,7 @@ TEST(StubDnn, ComputesOperationsThatShareMatrices) {
     // In another order than that of the data.
     Descriptor graph =
         dnn.graph({pointwise(CUDNN_POINTWISE_ADD, transposed, transposed, doubled),
-                   reduction(CUDNN_REDUCE_TENSOR_ADD, c, sums), product(a, b, c),
+                   reduction(CUDNN_REDUCE_TENSOR_ADD, c, sums), matmul(a, b, c),
                    reshape(c, transposed), reduction(CUDNN_REDUCE_TENSOR_MAX, c, largest)});
     EXPECT_DNN(cudnnBackendFinalize(graph));
     std::vector<float> left = numbers(60), right = numbers(20), expected(24);
@@ -285,7 +285,7 @@ TEST(StubDnn, RefusesGraphsThatItCannotCompute) {
             "tensor 3 does not fit tensor 2");
     refuses({reduction(CUDNN_REDUCE_TENSOR_MUL, x, y)}, CUDNN_STATUS_NOT_SUPPORTED,
             "no reduction 1");
-    refuses({product(x, y, wide)}, CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "other sizes");
+    refuses({matmul(x, y, wide)}, CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "other sizes");
     refuses({reshape(x, wide)}, CUDNN_STATUS_NOT_SUPPORTED, "only exchanges dimensions");
     refuses({pointwise(CUDNN_POINTWISE_EXP, inner, nullptr, y)}, CUDNN_STATUS_BAD_PARAM,
             "tensor 4 is virtual, but nothing makes it");

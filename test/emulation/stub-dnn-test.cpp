@@ -15,7 +15,7 @@ using shale::rt::cuda::Dnn;
 
 namespace {
 
-enum class Layout { Heads, Positions, Packed }; // [B,H,T,D], [B,T,H,D], parts of one product
+enum class Layout { Heads, Positions, Packed }; // [B,H,T,D], [B,T,H,D], parts of one matmul
 
 struct Case {
   int64_t batch = 2, heads = 4, keyHeads = 4, length = 24, keyLength = 24, depth = 16,

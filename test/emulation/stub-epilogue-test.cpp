@@ -1,4 +1,4 @@
-// Products with epilogues: the runtime's, on the emulated cuBLASLt, against loops in f64; how the
+// Matmuls with epilogues: the runtime's, on the emulated cuBLASLt, against loops in f64; how the
 // runtime chooses them; and what the emulated library refuses.
 #include "Floats.h"
 #include "StubMachine.h"
@@ -18,7 +18,7 @@ constexpr int64_t kM = 24, kN = 16, kK = 40, kArena = 1 << 16;
 
 void *at(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
 
-/// A 16-bit product with an epilogue, with all buffers in an arena.
+/// A 16-bit matmul with an epilogue, with all buffers in an arena.
 struct Bench {
   Gpu gpu;
   bool half;
@@ -30,22 +30,22 @@ struct Bench {
   int launches = 0;
   BlasTuner tuner{blas, gpu.streams[0], "some GPU", [&](const Launch &launch) {
                     ++launches;
-                    EXPECT_EQ(launch.count, product.epilogue.before ? 4 : 3);
+                    EXPECT_EQ(launch.count, matmul.epilogue.before ? 4 : 3);
                     EXPECT_EQ(launch.rows, 7);
                     // A kernel that takes the declared time.
                     Machine &machine = kernels();
                     CUdeviceptr x = gpu.allocate(4 * kThreads), y = gpu.allocate(4 * kThreads);
                     EXPECT_CU(machine.launch("add_one", x, y, gpu.streams[0]));
                   }};
-  Product product;
+  Matmul matmul;
 
   Bench(ShaleEpilogue kind, bool keeps, bool half = false)
       : half(half), with(numbers(kind == SHALE_EPILOGUE_GELU_GRAD ? kM * kN : kN)),
         state(upload(a)) {
     Dtype type = half ? Dtype::F16 : Dtype::BF16;
-    product = {false,         false, kM, kN,        kK, 1,    at(state), kK,
-               at(upload(b)), kN,    0,  at(arena), kN, type, type};
-    product.epilogue = {kind, at(upload(with)), keeps ? at(arena + 4096) : nullptr, "kernel", 7, 1};
+    matmul = {false,         false, kM, kN,        kK, 1,    at(state), kK,
+              at(upload(b)), kN,    0,  at(arena), kN, type, type};
+    matmul.epilogue = {kind, at(upload(with)), keeps ? at(arena + 4096) : nullptr, "kernel", 7, 1};
   }
   static Machine &kernels() {
     static Machine machine;
@@ -75,7 +75,7 @@ struct Bench {
   }
   Choice choose(bool timed = true) {
     tuner.begin(reinterpret_cast<char *>(arena), kArena);
-    Choice choice = tuner.choose(product, timed);
+    Choice choice = tuner.choose(matmul, timed);
     tuner.end();
     return choice;
   }
@@ -86,21 +86,21 @@ double gelu(double x) {
 }
 double slope(double x) { return (gelu(x + 1e-6) - gelu(x - 1e-6)) / 2e-6; }
 
-/// Runs all algorithms of a product and compares its results.
+/// Runs all algorithms of a matmul and compares its results.
 void check(ShaleEpilogue kind, bool keeps, bool half) {
   Bench bench(kind, keeps, half);
-  std::vector<cublasLtMatmulAlgo_t> algorithms = bench.blas.candidates(bench.product);
+  std::vector<cublasLtMatmulAlgo_t> algorithms = bench.blas.candidates(bench.matmul);
   ASSERT_EQ(algorithms.size(), 3u);
   double unit = half ? 0x1p-11 : 0x1p-8;
   for (const cublasLtMatmulAlgo_t &algorithm : algorithms) {
     EXPECT_CU(cuMemsetD8Async(bench.arena, 0xff, kArena, bench.gpu.streams[0]));
-    ASSERT_TRUE(bench.blas.use(bench.product, algorithm));
-    ASSERT_TRUE(bench.blas.usesEpilogue(bench.product));
-    bench.blas.multiply(bench.product, bench.gpu.streams[0]);
+    ASSERT_TRUE(bench.blas.use(bench.matmul, algorithm));
+    ASSERT_TRUE(bench.blas.usesEpilogue(bench.matmul));
+    bench.blas.multiply(bench.matmul, bench.gpu.streams[0]);
     EXPECT_CU(cuStreamSynchronize(bench.gpu.streams[0]));
-    std::vector<float> made = bench.download(bench.product.c), before(kM * kN);
+    std::vector<float> made = bench.download(bench.matmul.c), before(kM * kN);
     if (keeps)
-      before = bench.download(bench.product.epilogue.before);
+      before = bench.download(bench.matmul.epilogue.before);
     for (int64_t i = 0; i < kM; ++i)
       for (int64_t j = 0; j < kN; ++j) {
         double sum = 0, x = bench.with[kind == SHALE_EPILOGUE_GELU_GRAD ? i * kN + j : j];
@@ -117,7 +117,7 @@ void check(ShaleEpilogue kind, bool keeps, bool half) {
   }
 }
 
-/// A BIAS, GELU or DGELU product of bf16, whose attributes a test changes before it asks the
+/// A BIAS, GELU or DGELU matmul of bf16, whose attributes a test changes before it asks the
 /// library.
 struct Call {
   cublasLtHandle_t handle = nullptr;
@@ -197,9 +197,9 @@ TEST(StubEpilogue, RejectsBadCalls) {
 TEST(StubEpilogue, FindsOperandsOutsideOfMemory) {
   expectPasses({}, [] {
     Bench bench(SHALE_EPILOGUE_GELU_GRAD, false);
-    bench.product.epilogue.with = at(bench.gpu.allocate(256)); // too small
-    ASSERT_TRUE(bench.blas.use(bench.product, bench.blas.candidates(bench.product)[0]));
-    bench.blas.multiply(bench.product, bench.gpu.streams[0]);
+    bench.matmul.epilogue.with = at(bench.gpu.allocate(256)); // too small
+    ASSERT_TRUE(bench.blas.use(bench.matmul, bench.blas.candidates(bench.matmul)[0]));
+    bench.blas.multiply(bench.matmul, bench.gpu.streams[0]);
     EXPECT_EQ(cuStreamSynchronize(bench.gpu.streams[0]), CUDA_ERROR_ILLEGAL_ADDRESS);
   });
 }
@@ -215,11 +215,11 @@ TEST(StubEpilogue, ChoosesTheFaster) {
                    EXPECT_FLOAT_EQ(choice.best, epilogue ? 99.5 : choice.first);
                    EXPECT_EQ(choice.algorithm == "0", !epilogue) << choice.algorithm;
                    EXPECT_GT(bench.launches, 0);
-                   EXPECT_FALSE(bench.blas.usesEpilogue(bench.product));
-                   EXPECT_TRUE(bench.tuner.use(bench.product, choice.algorithm));
-                   EXPECT_EQ(bench.blas.usesEpilogue(bench.product), epilogue);
-                   EXPECT_TRUE(bench.tuner.use(bench.product, "0"));
-                   EXPECT_FALSE(bench.blas.usesEpilogue(bench.product));
+                   EXPECT_FALSE(bench.blas.usesEpilogue(bench.matmul));
+                   EXPECT_TRUE(bench.tuner.use(bench.matmul, choice.algorithm));
+                   EXPECT_EQ(bench.blas.usesEpilogue(bench.matmul), epilogue);
+                   EXPECT_TRUE(bench.tuner.use(bench.matmul, "0"));
+                   EXPECT_FALSE(bench.blas.usesEpilogue(bench.matmul));
                  });
 }
 
@@ -230,23 +230,22 @@ TEST(StubEpilogue, IsApartUnlessTimed) {
     EXPECT_EQ(bench.choose(false).first, 0);
     EXPECT_EQ(bench.launches, 0);
     // A result that is not in the arena.
-    Product inside = bench.product;
-    bench.product.c = at(bench.state);
+    Matmul inside = bench.matmul;
+    bench.matmul.c = at(bench.state);
     EXPECT_EQ(bench.choose().algorithm, "0");
-    bench.product = inside;
-    bench.product.epilogue = {
-        SHALE_EPILOGUE_GELU, inside.epilogue.with, at(bench.state), "k", 7, 1};
+    bench.matmul = inside;
+    bench.matmul.epilogue = {SHALE_EPILOGUE_GELU, inside.epilogue.with, at(bench.state), "k", 7, 1};
     EXPECT_EQ(bench.choose().algorithm, "0");
     EXPECT_EQ(bench.launches, 0);
     // Rows of the values before an activation that are no multiple of 16 bytes.
-    bench.product = inside;
-    bench.product.epilogue.before = at(bench.arena + 4096);
-    bench.product.epilogue.kind = SHALE_EPILOGUE_GELU;
-    bench.product.n = bench.product.ldb = bench.product.ldc = 12;
+    bench.matmul = inside;
+    bench.matmul.epilogue.before = at(bench.arena + 4096);
+    bench.matmul.epilogue.kind = SHALE_EPILOGUE_GELU;
+    bench.matmul.n = bench.matmul.ldb = bench.matmul.ldc = 12;
     EXPECT_EQ(bench.choose().algorithm, "0");
     EXPECT_EQ(bench.launches, 0);
   });
-  // The library refuses every product with an epilogue.
+  // The library refuses every matmul with an epilogue.
   expectPasses({{"SHALE_STUB_FAIL", "cublasLtMatmulAlgoGetHeuristic=CUBLAS_STATUS_NOT_SUPPORTED"}},
                [] {
                  Bench bench(SHALE_EPILOGUE_BIAS, false);
@@ -254,23 +253,23 @@ TEST(StubEpilogue, IsApartUnlessTimed) {
                });
 }
 
-TEST(StubEpilogue, TellsProductsApart) {
+TEST(StubEpilogue, TellsMatmulsApart) {
   expectPasses({}, [] {
     Bench bench(SHALE_EPILOGUE_GELU, true);
     std::string plain = "BF16 > BF16 NN 1 x 24 x 16 x 40, ld 40 16 16, aligned 64 64 64";
-    EXPECT_EQ(bench.tuner.keyOf(bench.product), plain + ", gelu 64, before it 64");
-    EXPECT_EQ(bench.tuner.keyOf(bench.product.alone()), plain);
-    bench.product.epilogue.before = nullptr;
-    EXPECT_EQ(bench.tuner.keyOf(bench.product), plain + ", gelu 64");
-    bench.product.epilogue.kind = SHALE_EPILOGUE_BIAS;
-    EXPECT_EQ(bench.tuner.keyOf(bench.product), plain + ", bias 64");
+    EXPECT_EQ(bench.tuner.keyOf(bench.matmul), plain + ", gelu 64, before it 64");
+    EXPECT_EQ(bench.tuner.keyOf(bench.matmul.alone()), plain);
+    bench.matmul.epilogue.before = nullptr;
+    EXPECT_EQ(bench.tuner.keyOf(bench.matmul), plain + ", gelu 64");
+    bench.matmul.epilogue.kind = SHALE_EPILOGUE_BIAS;
+    EXPECT_EQ(bench.tuner.keyOf(bench.matmul), plain + ", bias 64");
     // The algorithm of another epilogue, or of none.
     std::string algorithm = bench.choose().algorithm;
-    bench.product.epilogue.kind = SHALE_EPILOGUE_GELU;
-    EXPECT_FALSE(bench.tuner.use(bench.product, algorithm));
-    EXPECT_FALSE(bench.tuner.use(bench.product.alone(), algorithm));
-    EXPECT_FALSE(bench.tuner.use(bench.product.alone(), "0"));
-    EXPECT_FALSE(bench.tuner.use(bench.product, "00"));
-    EXPECT_FALSE(bench.tuner.use(bench.product, ""));
+    bench.matmul.epilogue.kind = SHALE_EPILOGUE_GELU;
+    EXPECT_FALSE(bench.tuner.use(bench.matmul, algorithm));
+    EXPECT_FALSE(bench.tuner.use(bench.matmul.alone(), algorithm));
+    EXPECT_FALSE(bench.tuner.use(bench.matmul.alone(), "0"));
+    EXPECT_FALSE(bench.tuner.use(bench.matmul, "00"));
+    EXPECT_FALSE(bench.tuner.use(bench.matmul, ""));
   });
 }

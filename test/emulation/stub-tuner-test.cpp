@@ -1,4 +1,4 @@
-// The runtime's timing of products, on the emulated GPU.
+// The runtime's timing of matmuls, on the emulated GPU.
 #include "StubTest.h"
 #include "runtime/device/cuda/BlasTuner.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kSize = 16, kBytes = kSize * kSize * 4, kArena = 1 << 16;
 
-/// A tuner with an arena, and a product whose operands are in the state.
+/// A tuner with an arena, and a matmul whose operands are in the state.
 struct Bench {
   Gpu gpu;
   CUdeviceptr workspace = gpu.allocate(SHALE_BLAS_WORKSPACE);
@@ -21,21 +21,21 @@ struct Bench {
   Blas blas{workspace, SHALE_BLAS_WORKSPACE};
   BlasTuner tuner{blas, gpu.streams[0], "some GPU"};
 
-  Product product(CUdeviceptr c) const {
+  Matmul matmul(CUdeviceptr c) const {
     auto at = [](CUdeviceptr address) { return reinterpret_cast<void *>(address); };
     return {false, false, kSize, kSize, kSize, 1, at(state), kSize, at(state + kBytes),
             kSize, 0,     at(c), kSize};
   }
-  Product product() const { return product(state + 2 * kBytes); }
-  Choice choose(const Product &product, bool timed = true) {
+  Matmul matmul() const { return matmul(state + 2 * kBytes); }
+  Choice choose(const Matmul &matmul, bool timed = true) {
     tuner.begin(reinterpret_cast<char *>(arena), kArena);
-    Choice choice = tuner.choose(product, timed);
+    Choice choice = tuner.choose(matmul, timed);
     tuner.end();
     return choice;
   }
   std::string candidate(size_t i) {
     std::string text;
-    cublasLtMatmulAlgo_t algorithm = blas.candidates(product()).at(i);
+    cublasLtMatmulAlgo_t algorithm = blas.candidates(matmul()).at(i);
     for (uint64_t word : algorithm.data)
       text += format("%016llx", (unsigned long long)word);
     return text;
@@ -62,7 +62,7 @@ TEST(Tuner, AnotherAlgorithmMustBeFasterByAMargin) {
 TEST(Tuner, ChoosesTheFastest) {
   expectPasses({{"SHALE_STUB_COSTS", "120,80,50"}}, [] {
     Bench b;
-    Choice choice = b.choose(b.product());
+    Choice choice = b.choose(b.matmul());
     EXPECT_EQ(choice.algorithm, b.candidate(2));
     EXPECT_FLOAT_EQ(choice.first, 120);
     EXPECT_FLOAT_EQ(choice.best, 50);
@@ -71,11 +71,11 @@ TEST(Tuner, ChoosesTheFastest) {
   });
 }
 
-// Nine products of 12 us take the least time of a measurement.
-TEST(Tuner, RepeatsShortProducts) {
+// Nine matmuls of 12 us take the least time of a measurement.
+TEST(Tuner, RepeatsShortMatmuls) {
   expectPasses({{"SHALE_STUB_COSTS", "12,8,9"}}, [] {
     Bench b;
-    Choice choice = b.choose(b.product());
+    Choice choice = b.choose(b.matmul());
     EXPECT_EQ(choice.algorithm, b.candidate(1));
     EXPECT_FLOAT_EQ(choice.first, 12);
     EXPECT_FLOAT_EQ(choice.best, 8);
@@ -86,7 +86,7 @@ TEST(Tuner, RepeatsShortProducts) {
 TEST(Tuner, KeepsTheFirstOfEquals) {
   expectPasses({{"SHALE_STUB_COSTS", "100,99,100"}}, [] {
     Bench b;
-    Choice choice = b.choose(b.product());
+    Choice choice = b.choose(b.matmul());
     EXPECT_EQ(choice.algorithm, b.candidate(0));
     EXPECT_FLOAT_EQ(choice.best, 100);
   });
@@ -97,7 +97,7 @@ TEST(Tuner, TimesNothingUnlessAsked) {
                 {"SHALE_STUB_FAIL", "cuEventElapsedTime=CUDA_ERROR_UNKNOWN"}},
                [] {
                  Bench b;
-                 Choice choice = b.choose(b.product(), false);
+                 Choice choice = b.choose(b.matmul(), false);
                  EXPECT_EQ(choice.algorithm, b.candidate(0));
                  EXPECT_EQ(choice.first, 0);
                  EXPECT_EQ(b.tuner.seconds(), 0);
@@ -107,9 +107,9 @@ TEST(Tuner, TimesNothingUnlessAsked) {
 TEST(Tuner, ChangesNoState) {
   expectPasses({}, [] {
     Bench b;
-    Product product = b.product();
-    product.beta = 1; // reads C, too
-    EXPECT_GT(b.choose(product).first, 0);
+    Matmul matmul = b.matmul();
+    matmul.beta = 1; // reads C, too
+    EXPECT_GT(b.choose(matmul).first, 0);
     EXPECT_EQ(b.gpu.download<float>(b.state, 3 * kSize * kSize),
               std::vector<float>(3 * kSize * kSize, 3));
     EXPECT_EQ(b.gpu.download<char>(b.arena, kArena), std::vector<char>(kArena, 0));
@@ -122,12 +122,12 @@ TEST(Tuner, ComputesWithOrdinaryNumbers) {
                       arenaBytes = 3 * size * size * 4; // more than one block of numbers
     Bench b;
     b.arena = b.gpu.upload(std::vector<char>(arenaBytes, 0));
-    Product product = b.product(b.arena + 2 * size * size * 4);
-    product.m = product.lda = product.k = size; // B stays in the state
-    product.a = reinterpret_cast<void *>(b.arena);
-    product.b = reinterpret_cast<void *>(b.gpu.upload(std::vector<float>(size * kSize, 3)));
+    Matmul matmul = b.matmul(b.arena + 2 * size * size * 4);
+    matmul.m = matmul.lda = matmul.k = size; // B stays in the state
+    matmul.a = reinterpret_cast<void *>(b.arena);
+    matmul.b = reinterpret_cast<void *>(b.gpu.upload(std::vector<float>(size * kSize, 3)));
     b.tuner.begin(reinterpret_cast<char *>(b.arena), arenaBytes);
-    EXPECT_GT(b.tuner.choose(product, true).first, 0);
+    EXPECT_GT(b.tuner.choose(matmul, true).first, 0);
     std::vector<float> values = b.gpu.download<float>(b.arena, 2 * size * size);
     b.tuner.end();
     int64_t negative = 0;
@@ -149,31 +149,31 @@ TEST(Tuner, DoesNotTimeWithoutRoomForTheResult) {
   expectPasses({{"SHALE_STUB_COSTS", "100,80,50"}}, [] {
     Bench b;
     b.tuner.begin(reinterpret_cast<char *>(b.arena), kBytes);
-    EXPECT_EQ(b.tuner.choose(b.product(b.arena), true).algorithm, b.candidate(2));
-    EXPECT_EQ(b.tuner.choose(b.product(b.arena + 64), true).algorithm, b.candidate(0));
-    Product inside = b.product();
+    EXPECT_EQ(b.tuner.choose(b.matmul(b.arena), true).algorithm, b.candidate(2));
+    EXPECT_EQ(b.tuner.choose(b.matmul(b.arena + 64), true).algorithm, b.candidate(0));
+    Matmul inside = b.matmul();
     inside.a = reinterpret_cast<void *>(b.arena); // the only place for the result
     EXPECT_EQ(b.tuner.choose(inside, true).first, 0);
     b.tuner.end();
     b.tuner.begin(nullptr, 0); // a program without an arena
-    EXPECT_EQ(b.tuner.choose(b.product(), true).first, 0);
+    EXPECT_EQ(b.tuner.choose(b.matmul(), true).first, 0);
     b.tuner.end();
   });
 }
 
-TEST(Tuner, TellsProductsApart) {
+TEST(Tuner, TellsMatmulsApart) {
   expectPasses({}, [] {
     Bench b;
-    Product product = b.product();
-    std::string key = b.tuner.keyOf(product);
+    Matmul matmul = b.matmul();
+    std::string key = b.tuner.keyOf(matmul);
     EXPECT_EQ(key, "F32 > F32 NN 1 x 16 x 16 x 16, ld 16 16 16, aligned 64 64 64");
-    Product other = product;
+    Matmul other = matmul;
     other.beta = 1;
     EXPECT_EQ(b.tuner.keyOf(other), key + ", added to C");
-    other = product;
-    other.c = static_cast<char *>(product.c) + 16;
+    other = matmul;
+    other.c = static_cast<char *>(matmul.c) + 16;
     EXPECT_EQ(b.tuner.keyOf(other), "F32 > F32 NN 1 x 16 x 16 x 16, ld 16 16 16, aligned 64 64 16");
-    other.c = static_cast<char *>(product.c) + 256; // no other than 64
+    other.c = static_cast<char *>(matmul.c) + 256; // no other than 64
     EXPECT_EQ(b.tuner.keyOf(other), key);
     EXPECT_EQ(b.tuner.machine().rfind("some GPU, cuBLASLt 13.", 0), 0u) << b.tuner.machine();
   });
@@ -188,18 +188,18 @@ TEST(Tuner, UsesTheChoice) {
       values[i] = 1 / (1 + float(i % 97));
     b.state = b.gpu.upload(values);
     auto run = [&] {
-      b.blas.multiply(b.product(), b.gpu.streams[0]);
+      b.blas.multiply(b.matmul(), b.gpu.streams[0]);
       EXPECT_CU(cuStreamSynchronize(b.gpu.streams[0]));
       return b.gpu.download<float>(b.state + 2 * kBytes, kSize * kSize);
     };
     std::vector<std::vector<float>> results;
     for (size_t i = 0; i < 3; ++i) {
-      EXPECT_TRUE(b.tuner.use(b.product(), b.candidate(i)));
+      EXPECT_TRUE(b.tuner.use(b.matmul(), b.candidate(i)));
       results.push_back(run());
     }
     EXPECT_NE(results[0], results[1]);
     EXPECT_NE(results[1], results[2]);
-    EXPECT_TRUE(b.tuner.use(b.product(), b.candidate(0)));
+    EXPECT_TRUE(b.tuner.use(b.matmul(), b.candidate(0)));
     EXPECT_EQ(run(), results[0]);
   });
 }
@@ -213,15 +213,15 @@ TEST(Tuner, KeepsPartsOfSumsInF32) {
     for (int64_t i = 0; i < kSize * kSize; ++i)
       values[i] = i % kSize < kSize / 2 ? large : large | 0x8000;
     b.state = b.gpu.upload(values);
-    Product product = b.product(b.gpu.allocate(kBytes));
-    product.type = product.resultType = Dtype::F16;
-    product.b = reinterpret_cast<void *>(b.state + kSize * kSize * 2);
-    std::vector<cublasLtMatmulAlgo_t> all = b.blas.candidates(product);
+    Matmul matmul = b.matmul(b.gpu.allocate(kBytes));
+    matmul.type = matmul.resultType = Dtype::F16;
+    matmul.b = reinterpret_cast<void *>(b.state + kSize * kSize * 2);
+    std::vector<cublasLtMatmulAlgo_t> all = b.blas.candidates(matmul);
     EXPECT_EQ(all.size(), 3u);
     for (const cublasLtMatmulAlgo_t &algorithm : all) {
-      EXPECT_TRUE(b.blas.tryMultiply(product, algorithm, b.gpu.streams[0]));
+      EXPECT_TRUE(b.blas.tryMultiply(matmul, algorithm, b.gpu.streams[0]));
       EXPECT_CU(cuStreamSynchronize(b.gpu.streams[0]));
-      EXPECT_EQ(b.gpu.download<uint16_t>(CUdeviceptr(product.c), kSize * kSize),
+      EXPECT_EQ(b.gpu.download<uint16_t>(CUdeviceptr(matmul.c), kSize * kSize),
                 std::vector<uint16_t>(kSize * kSize, 0));
     }
   });
@@ -236,12 +236,12 @@ TEST(Tuner, RefusesForeignAlgorithms) {
     for (const std::string &bad :
          {std::string(), std::string("0"), good.substr(1), good + "0", changed, upper,
           std::string(good.size(), '0'), std::string(good.size(), 'f'), std::string(1 << 20, 'a')})
-      EXPECT_FALSE(b.tuner.use(b.product(), bad)) << bad.substr(0, 200);
-    Product other = b.product();
+      EXPECT_FALSE(b.tuner.use(b.matmul(), bad)) << bad.substr(0, 200);
+    Matmul other = b.matmul();
     other.m = 8;
-    EXPECT_FALSE(b.tuner.use(other, good)); // another product's
+    EXPECT_FALSE(b.tuner.use(other, good)); // another matmul's
     // The refused ones had no effect.
-    b.blas.multiply(b.product(), b.gpu.streams[0]);
+    b.blas.multiply(b.matmul(), b.gpu.streams[0]);
     EXPECT_CU(cuStreamSynchronize(b.gpu.streams[0]));
   });
   // More workspace than there is.
@@ -249,12 +249,12 @@ TEST(Tuner, RefusesForeignAlgorithms) {
     Bench b;
     Blas small(b.workspace, 64 << 10);
     BlasTuner tuner(small, b.gpu.streams[0], "some GPU");
-    EXPECT_FALSE(tuner.use(b.product(), b.candidate(0)));
-    EXPECT_TRUE(tuner.use(b.product(), b.candidate(1)));
+    EXPECT_FALSE(tuner.use(b.matmul(), b.candidate(0)));
+    EXPECT_TRUE(tuner.use(b.matmul(), b.candidate(1)));
   });
   expectPasses({{"SHALE_STUB_FAIL", "cublasLtMatmulAlgoCheck=CUBLAS_STATUS_NOT_SUPPORTED"}}, [] {
     Bench b;
-    EXPECT_FALSE(b.tuner.use(b.product(), b.candidate(1)));
+    EXPECT_FALSE(b.tuner.use(b.matmul(), b.candidate(1)));
   });
 }
 
@@ -263,18 +263,18 @@ TEST(Tuner, PassesOverAnAlgorithmThatIsRefused) {
                 {"SHALE_STUB_FAIL", "cublasLtMatmul@3=CUBLAS_STATUS_NOT_SUPPORTED"}},
                [] {
                  Bench b;
-                 EXPECT_EQ(b.choose(b.product()).algorithm, b.candidate(0));
+                 EXPECT_EQ(b.choose(b.matmul()).algorithm, b.candidate(0));
                });
   expectPasses({{"SHALE_STUB_FAIL", "cublasLtMatmul@1=CUBLAS_STATUS_NOT_SUPPORTED"}}, [] {
     Bench b;
-    Choice choice = b.choose(b.product());
+    Choice choice = b.choose(b.matmul());
     EXPECT_EQ(choice.algorithm, b.candidate(1));
     EXPECT_EQ(choice.first, 0);
   });
   // None runs: the step says why.
   expectPasses({{"SHALE_STUB_FAIL", "cublasLtMatmul=CUBLAS_STATUS_NOT_SUPPORTED"}}, [] {
     Bench b;
-    EXPECT_EQ(b.choose(b.product()).algorithm, b.candidate(0));
+    EXPECT_EQ(b.choose(b.matmul()).algorithm, b.candidate(0));
   });
 }
 
@@ -288,9 +288,9 @@ TEST(Tuner, FailuresEndTheProcess) {
     EXPECT_EQ(endOf(run({{"SHALE_STUB_FAIL", fault}},
                         [] {
                           Bench b;
-                          Product product = b.product();
-                          product.a = reinterpret_cast<void *>(b.arena + kBytes);
-                          b.choose(product);
+                          Matmul matmul = b.matmul();
+                          matmul.a = reinterpret_cast<void *>(b.arena + kBytes);
+                          b.choose(matmul);
                         })),
               SHALE_EXIT_INTERNAL)
         << fault;
@@ -298,7 +298,7 @@ TEST(Tuner, FailuresEndTheProcess) {
   EXPECT_EQ(endOf(run({{"SHALE_STUB_FAIL", "cuEventRecord@2=CUDA_ERROR_OUT_OF_MEMORY"}},
                       [] {
                         Bench b;
-                        b.choose(b.product());
+                        b.choose(b.matmul());
                       })),
             SHALE_EXIT_NO_FIT);
 }

@@ -3,7 +3,7 @@
 //
 // LLVM's address sanitizer pass inserts the reports: calls of __touch_load4(address),
 // __touch_storeN(address, bytes) and so on before every access. The accesses of runtime calls
-// (products, copies, collectives) follow from their arguments.
+// (matmuls, copies, collectives) follow from their arguments.
 //
 // SHALE_TOUCHED names the output; a process writes SHALE_TOUCHED.PID. A call is a line of words,
 // its name and its addresses in hexadecimal:

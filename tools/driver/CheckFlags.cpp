@@ -151,7 +151,7 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
   if (o.wire.tensor == WireKind::F32 && !variesWire) {
     if (o.mesh.ranksThat(dist::splitsValues) == 1)
       warn("--wire-dtype tensor=f32 has no effect with --mesh " + textOf(o.mesh) +
-           ": no tensor axis splits products; --mesh tp=N does");
+           ": no tensor axis splits matmuls; --mesh tp=N does");
     else if (o.paramDtype == FloatKind::F32 && !o.compares("param-dtype"))
       warn("--wire-dtype tensor=f32 has no effect with --param-dtype f32: sums are sent in f32");
   }

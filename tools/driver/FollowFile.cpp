@@ -29,7 +29,7 @@ void shale::followFileType(CompileOptions &options, ModuleOp imported, const Tar
   if (options.paramDtype != FloatKind::F32 && !target.hasFast16BitFloats())
     llvm::errs()
         << "shalec: warning: --param-dtype " << type
-        << ": this target computes products in f32; 16-bit floats save memory and bytes on the wire, not time\n";
+        << ": this target computes matmuls in f32; 16-bit floats save memory and bytes on the wire, not time\n";
   else if (options.paramDtype == FloatKind::F32 && options.typed.count("master-dtype") && rests &&
            !options.compares("param-dtype"))
     llvm::errs() << "shalec: warning: --master-dtype none has no effect with --param-dtype f32\n";

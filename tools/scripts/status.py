@@ -31,7 +31,7 @@ def dialect():
     # Interfaces with one kernel for all their ops.
     kernel_interfaces = {name for text in sources for name in re.findall(r"hasInterface<(\w+)>\(\)\)\s*name\.attachInterface<", text)}
     emitter = (ROOT / "passes" / "plan" / "EmitProgram.cpp").read_text()
-    products = re.findall(r"Emitter::emitProduct\(nn::(\w+) op\)", emitter)
+    matmuls = re.findall(r"Emitter::emitMatmul\(nn::(\w+) op\)", emitter)
     calls = re.findall(r"\.Case\(\[&\]\(nn::(\w+) \w+\)", emitter)
     ops = {}
     for name in records["!instanceof"]["NN_Op"]:
@@ -43,11 +43,11 @@ def dialect():
                 yield from interfaces(entry["traits"]) if "TraitList" in entry["!superclasses"] else [entry.get("cppInterfaceName")]
 
         has = set(interfaces(record["traits"]))
-        has |= {word for word, classes in (("product", products), ("library call", calls), ("own kernel", kernels)) if name.removeprefix("NN_") in classes}
+        has |= {word for word, classes in (("matmul", matmuls), ("library call", calls), ("own kernel", kernels)) if name.removeprefix("NN_") in classes}
         has |= {"own kernel"} if has & kernel_interfaces else set()
         ops[name.removeprefix("NN_")] = {"name": record["opName"], "has": has}
-    if not products or not kernels or not any("DifferentiableOpInterface" in op["has"] for op in ops.values()):
-        sys.exit("status.py: found no products, kernels or gradients; if the form of the sources changed, adapt the patterns in dialect()")
+    if not matmuls or not kernels or not any("DifferentiableOpInterface" in op["has"] for op in ops.values()):
+        sys.exit("status.py: found no matmuls, kernels or gradients; if the form of the sources changed, adapt the patterns in dialect()")
     return ops
 
 
@@ -61,7 +61,7 @@ def operators():
 
 def compiled(op):
     has = op["has"]
-    words = [word for word, interface in (("library product", "product"), ("own kernel", "own kernel"), ("decomposed", "DecomposableOpInterface"),
+    words = [word for word, interface in (("library matmul", "matmul"), ("own kernel", "own kernel"), ("decomposed", "DecomposableOpInterface"),
                                             ("ops on flat groups", "GroupUpdateOpInterface")) if interface in has]
     if has & {"ElementwiseOpInterface", "IndexedOpInterface"}:
         words.append("generated kernel")
@@ -112,7 +112,7 @@ def print_ops(ops):
 ## nn ops
 
 *Gradient*: the op has one of its own (`DifferentiableOpInterface`). *Sharding*: it has a rule for how
-its dimensions may be split. *Compiled to*: a product of the target's library, a kernel of its own, simpler ops, ops on flat groups that `shale-materialize-units`
+its dimensions may be split. *Compiled to*: a matmul of the target's library, a kernel of its own, simpler ops, ops on flat groups that `shale-materialize-units`
 builds, or part of a generated kernel. *Test*: a file of `test/dialects/nn`; for an op with a gradient, the one that compares it with central differences.
 The interpreter has an evaluator for every op.
 

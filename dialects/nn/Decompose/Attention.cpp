@@ -1,7 +1,7 @@
 //===- Attention.cpp - Attention and rotary positions in simpler ops ------===//
 //
 // The general form of attention holds the scores of all heads. Query heads that
-// share a key head are rows of one product.
+// share a key head are rows of one matmul.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Attention.h"

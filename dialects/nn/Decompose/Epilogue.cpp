@@ -1,4 +1,4 @@
-//===- Epilogue.cpp - Products with an epilogue, in simpler ops -----------===//
+//===- Epilogue.cpp - Matmuls with an epilogue, in simpler ops ------------===//
 #include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Decompose/Composer.h"
 #include "dialects/nn/Ops/Elementwise.h"
@@ -16,14 +16,14 @@ static Value geluGradient(OpBuilder &b, Location loc, Value x, Value grad) {
   return gradients[0];
 }
 
-SmallVector<Value> MatmulEpilogueOp::buildEpilogue(OpBuilder &b, Value product, Value with) {
+SmallVector<Value> MatmulEpilogueOp::buildEpilogue(OpBuilder &b, Value matmul, Value with) {
   Composer c(b, *this);
-  Type narrow = Composer::elementOf(product);
+  Type narrow = Composer::elementOf(matmul);
   Type wide = is16BitFloat(narrow) ? b.getF32Type() : narrow;
-  Value p = c.cast(product, wide);
+  Value p = c.cast(matmul, wide);
   if (getEpilogue() == Epilogue::GeluGrad)
     return {c.cast(geluGradient(b, getLoc(), c.cast(with, wide), p), narrow)};
-  Value sum = c.cast(c.add(p, c.cast(c.alongColumns(with, product), wide)), narrow);
+  Value sum = c.cast(c.add(p, c.cast(c.alongColumns(with, matmul), wide)), narrow);
   if (getEpilogue() == Epilogue::Bias)
     return {sum};
   Value x = c.cast(sum, wide);
@@ -32,11 +32,10 @@ SmallVector<Value> MatmulEpilogueOp::buildEpilogue(OpBuilder &b, Value product, 
 }
 
 SmallVector<Value> MatmulEpilogueOp::decompose(OpBuilder &b) {
-  Value product =
+  Value matmul =
       Composer(b, *this).matmul(getLhs(), getRhs(), getTransposeLhs(), getTransposeRhs());
-  SmallVector<Value> results = buildEpilogue(b, product, getWith());
-  for (Operation *made = product.getDefiningOp(); made != getOperation();
-       made = made->getNextNode())
+  SmallVector<Value> results = buildEpilogue(b, matmul, getWith());
+  for (Operation *made = matmul.getDefiningOp(); made != getOperation(); made = made->getNextNode())
     made->setDiscardableAttrs((*this)->getDiscardableAttrDictionary());
   return results;
 }

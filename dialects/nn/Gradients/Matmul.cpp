@@ -1,4 +1,4 @@
-//===- Matmul.cpp - Gradients of matrix products --------------------------===//
+//===- Matmul.cpp - Gradients of matmuls ----------------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
 
 using namespace mlir;
@@ -12,8 +12,8 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
                                       ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Value g = resultGrads[0], a = getLhs(), c = getRhs();
   bool ta = getTransposeLhs(), tb = getTransposeRhs();
-  auto product = [&](Value like, Value lhs, Value rhs, bool transposeLhs,
-                     bool transposeRhs) -> Value {
+  auto matmul = [&](Value like, Value lhs, Value rhs, bool transposeLhs,
+                    bool transposeRhs) -> Value {
     ArrayAttr quantized;
     if (getQuantizedAttr()) {
       Type wide = builder.getType<Float8E5M2Type>(), fine = builder.getType<Float8E4M3FNType>();
@@ -23,8 +23,8 @@ LogicalResult MatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> result
                             quantized);
   };
   if (wanted[0])
-    operandGrads[0] = ta ? product(a, c, g, tb, true) : product(a, g, c, false, !tb);
+    operandGrads[0] = ta ? matmul(a, c, g, tb, true) : matmul(a, g, c, false, !tb);
   if (wanted[1])
-    operandGrads[1] = tb ? product(c, g, a, true, ta) : product(c, a, g, !ta, false);
+    operandGrads[1] = tb ? matmul(c, g, a, true, ta) : matmul(c, a, g, !ta, false);
   return success();
 }

@@ -20,7 +20,7 @@ def NN_AttentionOp : NN_Op<"attention", [Pure, AttrSizedOperandSegments, NN_Shar
     has no gradient.
 
     With `dropout`, elements of the softmax, [B, H, T, S], are dropped as by
-    `nn.dropout`, before the product with v. `random` holds the seed, the step, the
+    `nn.dropout`, before the matmul with v. `random` holds the seed, the step, the
     micro-batch and, in a local form, the number of its first element.
 
     Life: made by recover; becomes a blocked kernel around gemm, which never

@@ -1,4 +1,4 @@
-//===- Epilogue.cpp - Matrix products with an epilogue --------------------===//
+//===- Epilogue.cpp - Matmuls with an epilogue ----------------------------===//
 #include "dialects/nn/Ops/Epilogue.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- Epilogue.h - Matrix products with an epilogue ----------------------===//
+//===- Epilogue.h - Matmuls with an epilogue ------------------------------===//
 #ifndef SHALE_NN_OPS_EPILOGUE_H
 #define SHALE_NN_OPS_EPILOGUE_H
 

@@ -1,4 +1,4 @@
-//===- Epilogue.td - Matrix products with an epilogue ---------------------===//
+//===- Epilogue.td - Matmuls with an epilogue -----------------------------===//
 #ifndef SHALE_NN_EPILOGUE_TD
 #define SHALE_NN_EPILOGUE_TD
 
@@ -6,7 +6,7 @@ include "dialects/nn/EpilogueBase.td"
 include "dialects/nn/NNBase.td"
 
 def NN_MatmulEpilogueOp : NN_Op<"matmul_epilogue", [Pure, NN_Cost, NN_Numeric, NN_Decomposable]> {
-  let summary = "Matrix product with a bias, GELU or its gradient";
+  let summary = "Matmul with a bias, GELU or its gradient";
   let description = [{
     With p the `nn.matmul` of lhs and rhs:
     - `bias`: p + with, where `with` has an element for each column.
@@ -17,7 +17,7 @@ def NN_MatmulEpilogueOp : NN_Op<"matmul_epilogue", [Pure, NN_Cost, NN_Numeric, N
     A library computes it without storing p, and rounds once. Otherwise p is rounded to the
     result's type, as is p + with before the GELU.
 
-    Life: made by fusion where the target's library has such products; becomes `rt.gemm_epilogue`.
+    Life: made by fusion where the target's library has such matmuls; becomes `rt.gemm_epilogue`.
 
     Constraints:
     - (C1) lhs, rhs and result are two-dimensional and as in `nn.matmul`, of one element type.
@@ -35,8 +35,8 @@ def NN_MatmulEpilogueOp : NN_Op<"matmul_epilogue", [Pure, NN_Cost, NN_Numeric, N
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Builds what follows the product: the result, and the second one if the op has one.
-    ::llvm::SmallVector<::mlir::Value> buildEpilogue(::mlir::OpBuilder &builder, ::mlir::Value product,
+    /// Builds what follows the matmul: the result, and the second one if the op has one.
+    ::llvm::SmallVector<::mlir::Value> buildEpilogue(::mlir::OpBuilder &builder, ::mlir::Value matmul,
                                                      ::mlir::Value with);
   }];
 }

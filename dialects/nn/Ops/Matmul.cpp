@@ -1,12 +1,12 @@
-//===- Matmul.cpp - Matrix products ---------------------------------------===//
+//===- Matmul.cpp - Matmuls -----------------------------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/interfaces/Float8.h"
 
 using namespace mlir;
 using namespace shale::nn;
 
-/// Checks the types of a product, of nn.matmul or nn.matmul_add.
-template <typename OpT> static LogicalResult verifyProduct(OpT op) {
+/// Checks the types of a matmul, of nn.matmul or nn.matmul_add.
+template <typename OpT> static LogicalResult verifyMatmul(OpT op) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType());
   auto rhs = cast<RankedTensorType>(op.getRhs().getType());
   auto result = cast<RankedTensorType>(op.getType());
@@ -48,26 +48,26 @@ LogicalResult MatmulOp::verify() {
                 "and f8E5M2, not both f8E5M2; got "
              << types << " and " << getType();
   }
-  return verifyProduct(*this);
+  return verifyMatmul(*this);
 }
 
 LogicalResult MatmulAddOp::verify() {
   auto lhs = cast<RankedTensorType>(getLhs().getType());
   auto result = cast<RankedTensorType>(getType());
   if (result.getElementType() != shale::accumulatorType(lhs.getElementType())) // matmul_add_c1
-    return emitOpError() << "the result must have the type in which products of " << lhs
+    return emitOpError() << "the result must have the type in which matmuls of " << lhs
                          << " are summed; got " << result;
-  return verifyProduct(*this);
+  return verifyMatmul(*this);
 }
 
-template <typename OpT> static int64_t productFlops(OpT op) {
+template <typename OpT> static int64_t matmulFlops(OpT op) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType());
   int64_t k = lhs.getDimSize(lhs.getRank() - (op.getTransposeLhs() ? 2 : 1));
   return 2 * k * cast<RankedTensorType>(op.getType()).getNumElements();
 }
 
-int64_t MatmulOp::getFlops() { return productFlops(*this); }
-int64_t MatmulAddOp::getFlops() { return productFlops(*this); }
+int64_t MatmulOp::getFlops() { return matmulFlops(*this); }
+int64_t MatmulAddOp::getFlops() { return matmulFlops(*this); }
 
 //===- Generated definitions ----------------------------------------------===//
 

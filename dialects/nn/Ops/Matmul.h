@@ -1,4 +1,4 @@
-//===- Matmul.h - Matrix products -----------------------------------------===//
+//===- Matmul.h - Matmuls -------------------------------------------------===//
 #ifndef SHALE_NN_OPS_MATMUL_H
 #define SHALE_NN_OPS_MATMUL_H
 

@@ -1,16 +1,16 @@
-//===- Matmul.td - Matrix products ----------------------------------------===//
+//===- Matmul.td - Matmuls ------------------------------------------------===//
 #ifndef SHALE_NN_MATMUL_TD
 #define SHALE_NN_MATMUL_TD
 
 include "dialects/nn/NNBase.td"
 
 def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_Numeric]> {
-  let summary = "Matrix product, batched over leading dimensions";
+  let summary = "Matmul, batched over leading dimensions";
   let description = [{
     result[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]; `transpose_lhs`
-    reads lhs as [b, k, m], `transpose_rhs` rhs as [b, n, k]. A product with a
+    reads lhs as [b, k, m], `transpose_rhs` rhs as [b, n, k]. A matmul with a
     weight has no batch dimensions: the importer flattens rows with
-    `nn.reshape`. Products accumulate in f32 or wider.
+    `nn.reshape`. Matmuls accumulate in f32 or wider.
 
     With `quantized` each operand is replaced by q / s, where q is operand * s rounded to the 8-bit
     float type that the attribute lists for it, and s the largest finite number of that type / the largest
@@ -49,18 +49,18 @@ def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost,
 }
 
 def NN_MatmulAddOp : NN_Op<"matmul_add", [Pure, AllTypesMatch<["sum", "result"]>, NN_Cost, NN_Numeric]> {
-  let summary = "Matrix product that is added to a sum";
+  let summary = "Matmul that is added to a sum";
   let description = [{
     result = sum + `nn.matmul` of lhs and rhs, which `transpose_lhs` and
     `transpose_rhs` read as there. The library adds while it computes the
-    product; the result may take the buffer of the sum.
+    matmul; the result may take the buffer of the sum.
 
-    Life: made by memory, for a product over more rows than are computed at once;
+    Life: made by memory, for a matmul over more rows than are computed at once;
     becomes `rt.gemm accumulate`.
 
     Constraints:
     - (C1) lhs, rhs and result are as in `nn.matmul` (C1 to C3); the result's elements have the type in
-      which products are summed: f32 for 16-bit floats, otherwise that of lhs.
+      which matmuls are summed: f32 for 16-bit floats, otherwise that of lhs.
 
     Example: `%3 = nn.matmul_add %0, %1, %2 transpose_lhs : (tensor<4x8xf32>, tensor<6x4xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>`
   }];

@@ -385,7 +385,7 @@ def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", 
     norm is the Frobenius norm, x' the transpose of x. With more rows than columns, x is the transpose of `ahead` until
     the last line. `enable` is as in `nn.adamw`.
   }];
-  let life = [{made by autodiff; on flat groups `shale-materialize-units` replaces it by products of whole matrices, which it
+  let life = [{made by autodiff; on flat groups `shale-materialize-units` replaces it by matmuls of whole matrices, which it
     gathers, and `nn.muon_step`}];
   let constraints = [{
     - (C2) the parameter has two dimensions.}];

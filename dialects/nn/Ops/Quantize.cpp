@@ -1,4 +1,4 @@
-//===- Quantize.cpp - 8-bit floats and their products ---------------------===//
+//===- Quantize.cpp - 8-bit floats and their matmuls ----------------------===//
 #include "dialects/nn/Ops/Quantize.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-//===- Quantize.h - 8-bit floats and their products -----------------------===//
+//===- Quantize.h - 8-bit floats and their matmuls ------------------------===//
 #ifndef SHALE_NN_OPS_QUANTIZE_H
 #define SHALE_NN_OPS_QUANTIZE_H
 

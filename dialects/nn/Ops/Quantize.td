@@ -1,4 +1,4 @@
-//===- Quantize.td - 8-bit floats and their products ----------------------===//
+//===- Quantize.td - 8-bit floats and their matmuls -----------------------===//
 #ifndef SHALE_NN_QUANTIZE_TD
 #define SHALE_NN_QUANTIZE_TD
 
@@ -23,7 +23,7 @@ def NN_QuantizeOp : NN_Op<"quantize", [Pure, NN_ElementwiseOp, SameOperandsAndRe
 }
 
 def NN_QuantizedMatmulOp : NN_Op<"quantized_matmul", [Pure, NN_Cost]> {
-  let summary = "Matrix product of 8-bit floats";
+  let summary = "Matmul of 8-bit floats";
   let description = [{
     result[m, n] = lhs_scale * rhs_scale * sum over k of lhs[m, k] * rhs[n, k]. Both operands have
     their terms of a sum next to each other, which GPUs require. Sums are f32, and are rounded once.

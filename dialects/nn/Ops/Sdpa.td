@@ -9,8 +9,8 @@ def NN_SdpaOp : NN_Op<"sdpa", [Pure, NN_Numeric, NN_Cost, NN_Decomposable]> {
   let description = [{
     The same as `nn.attention` without mask operands and dropout, on tensors whose heads follow
     one another for each position: [B, T, H, D] where `nn.attention` has [B, H, T, D].
-    This is the layout of the products around attention, so that nothing is transposed. A single
-    operand holds the heads of query, key and value one after another, as a product of all three
+    This is the layout of the matmuls around attention, so that nothing is transposed. A single
+    operand holds the heads of query, key and value one after another, as a matmul of all three
     writes them, so that nothing is copied.
 
     Life: made by fusion where the target has a library for it; becomes `rt.sdpa`.
@@ -44,7 +44,7 @@ def NN_SdpaGradOp : NN_Op<"sdpa_grad", [Pure, AllTypesMatch<["output", "grad"]>,
   let summary = "Gradient of nn.sdpa";
   let description = [{
     The gradients of query, key and value, computed as by `nn.attention_grad`; or one tensor with
-    the heads of these gradients one after another, which a product of all three reads. With
+    the heads of these gradients one after another, which a matmul of all three reads. With
     `deterministic` every run gives the same bits.
 
     Life: made by fusion where the target has a library for it; becomes `rt.sdpa_grad`.

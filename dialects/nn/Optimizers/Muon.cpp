@@ -1,4 +1,4 @@
-//===- Muon.cpp - Muon, with AdamW for the rest -----------------------------===//
+//===- Muon.cpp - Muon, with AdamW for the rest ---------------------------===//
 #include "dialects/nn/Decompose/Composer.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
@@ -51,7 +51,7 @@ LogicalResult MuonOp::verify() {
 
 /// Jordan's approximation of the nearest semi-orthogonal matrix: five steps of the odd polynomial
 /// whose coefficients his page derives (kellerjordan.github.io/posts/muon). The smaller side is
-/// that of the square products. Products read their operands rounded to `compute`. A third
+/// that of the square matmuls. Matmuls read their operands rounded to `compute`. A third
 /// dimension stacks matrices.
 static Value orthogonalize(Composer &b, Value x, Type compute) {
   constexpr double c1 = 3.4445, c3 = -4.7750, c5 = 2.0315;
@@ -72,9 +72,9 @@ static Value orthogonalize(Composer &b, Value x, Type compute) {
   return x;
 }
 
-/// Returns the type in which the module computes matrix products: bf16 if its policy says so, else
+/// Returns the type in which the module computes matmuls: bf16 if its policy says so, else
 /// the type of the update. The range of f16 is too small for the products of small elements.
-static Type productType(Operation *op, Type real) {
+static Type matmulType(Operation *op, Type real) {
   auto policy = op->getParentOfType<ModuleOp>()->getAttrOfType<PrecisionAttr>(nn::kPrecisionAttr);
   return policy && policy.getParam().isBF16() ? policy.getParam() : real;
 }
@@ -99,7 +99,7 @@ SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
     Value squares = SumSquaresOp::create(builder, group.loc, Composer::type(one), x);
     x = b.div(x, b.scalar(b.sqrt(b.max(squares, b.splat(squares, least * least))), x));
   }
-  Type compute = productType(*this, real);
+  Type compute = matmulType(*this, real);
   matrices = group.divideMatrices(matrices, [&](Value x) { return orthogonalize(b, x, compute); });
   for (Value &x : matrices) {
     auto rows = double(Composer::type(x).getDimSize(0));

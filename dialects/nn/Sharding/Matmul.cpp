@@ -1,4 +1,4 @@
-//===- Matmul.cpp - Matrix products ---------------------------------------===//
+//===- Matmul.cpp - Matmuls -----------------------------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Sharding/Rules.h"
 

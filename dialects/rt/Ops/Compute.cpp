@@ -1,4 +1,4 @@
-//===- Compute.cpp - Kernels and library products -------------------------===//
+//===- Compute.cpp - Kernels and library matmuls --------------------------===//
 #include "dialects/interfaces/Float8.h"
 #include "dialects/rt/RT.h"
 
@@ -57,8 +57,8 @@ void GemmOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects)
   effects.emplace_back(MemoryEffects::Write::get(), &getCMutable());
 }
 
-/// Whether the element types, transpositions and scales are those of a product of 8-bit floats.
-static bool isScaledProduct(GemmOp op) {
+/// Whether the element types, transpositions and scales are those of a matmul of 8-bit floats.
+static bool isScaledMatmul(GemmOp op) {
   Type a = op.getA().getType().getElementType(), b = op.getB().getType().getElementType(),
        c = op.getC().getType().getElementType();
   auto isScale = [](Value value) {
@@ -76,10 +76,10 @@ LogicalResult GemmOp::verify() {
   int64_t rank = c.getRank();
   Type element = a.getElementType();
   bool scaled = shale::is8BitFloat(element);
-  if (scaled ? !isScaledProduct(*this) : !getScales().empty()) // gemm_c4
+  if (scaled ? !isScaledMatmul(*this) : !getScales().empty()) // gemm_c4
     return emitOpError()
            << "of 8-bit floats needs transpose_b, two scales of f32 and no batch, and "
-              "any other product no scales; got "
+              "any other matmul no scales; got "
            << a << " and " << b << " to " << c << " with " << getScales().size() << " scales";
   if ((!scaled &&
        ((!element.isF32() && !shale::is16BitFloat(element)) || b.getElementType() != element ||

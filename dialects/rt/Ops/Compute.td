@@ -1,4 +1,4 @@
-//===- Compute.td - Kernels and library products --------------------------===//
+//===- Compute.td - Kernels and library matmuls ---------------------------===//
 #ifndef SHALE_RT_COMPUTE_TD
 #define SHALE_RT_COMPUTE_TD
 
@@ -26,12 +26,12 @@ def RT_LaunchOp : RT_Op<"launch", [AttrSizedOperandSegments, DeclareOpInterfaceM
 }
 
 def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "Matrix product by a library call";
+  let summary = "Matmul by a library call";
   let description = [{
     c[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `transpose_a` reads a as
     [b, k, m], `transpose_b` reads b as [b, n, k]. Leading dimensions are a batch.
-    Products of 16-bit floats are summed in f32, and rounded once if c has a 16-bit float type.
-    With `accumulate` the product is added to c. Products of 8-bit floats are multiplied with both
+    Matmuls of 16-bit floats are summed in f32, and rounded once if c has a 16-bit float type.
+    With `accumulate` the matmul is added to c. Matmuls of 8-bit floats are multiplied with both
     `scales` before they are rounded.
 
     Life: made by plan from `nn.matmul`, `nn.matmul_add` and `nn.quantized_matmul`; becomes `shale_gemm` in codegen.
@@ -54,17 +54,17 @@ def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>, Declare
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The number of products, and the sizes of each.
+    /// The number of matmuls, and the sizes of each.
     struct Shape { int64_t batch, m, n, k; };
     Shape getShape();
   }];
 }
 
 def RT_GemmEpilogueOp : RT_Op<"gemm_epilogue", [DeclareOpInterfaceMethods<CostInterface>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "Matrix product with an epilogue, by a library call or by one and a kernel";
+  let summary = "Matmul with an epilogue, by a library call or by one and a kernel";
   let description = [{
     The results of `nn.matmul_epilogue` of a, b and `with`: c and, if there is a second one, `before`.
-    Either the library computes all of it, or a `rt.gemm` writes the product to c, and the kernel
+    Either the library computes all of it, or a `rt.gemm` writes the matmul to c, and the kernel
     then reads c and `with` and writes c and `before`. The runtime chooses.
 
     Life: made by plan from `nn.matmul_epilogue`; becomes `shale_gemm_epilogue` in codegen.
@@ -86,7 +86,7 @@ def RT_GemmEpilogueOp : RT_Op<"gemm_epilogue", [DeclareOpInterfaceMethods<CostIn
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The sizes of the product.
+    /// The sizes of the matmul.
     struct Shape { int64_t m, n, k; };
     Shape getShape();
   }];

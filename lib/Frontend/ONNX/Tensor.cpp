@@ -332,7 +332,7 @@ Tensor onnx::matmul(Tensor lhs, Tensor rhs, bool transposeLhs, bool transposeRhs
   if (!lhs || !rhs)
     return {};
   Node &node = lhs.node();
-  // A product with a transposed matrix reads the matrix itself.
+  // A matmul with a transposed matrix reads the matrix itself.
   auto peel = [&](Tensor &value, bool &flag) {
     auto transpose = value.getDefiningOp<nn::TransposeOp>();
     if (!transpose || transpose.getPerm() != ArrayRef<int64_t>{1, 0})

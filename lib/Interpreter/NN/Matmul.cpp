@@ -1,4 +1,4 @@
-//===- Matmul.cpp - Matrix products ---------------------------------------===//
+//===- Matmul.cpp - Matmuls -----------------------------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
@@ -37,8 +37,8 @@ static void multiply(const double *a, const double *b, double *y, int64_t m, int
   }
 }
 
-void addProduct(const Tensor &lhs, const Tensor &rhs, bool transposeLhs, bool transposeRhs,
-                Tensor &result) {
+void addMatmul(const Tensor &lhs, const Tensor &rhs, bool transposeLhs, bool transposeRhs,
+               Tensor &result) {
   int64_t rank = result.rank();
   int64_t m = result.dim(rank - 2), n = result.dim(rank - 1);
   int64_t k = lhs.dim(transposeLhs ? rank - 2 : rank - 1);
@@ -72,14 +72,14 @@ static LogicalResult evaluateMatmul(nn::MatmulOp op, Call &call) {
     lhs = quantized(lhs, *elementOf(op.getQuantizedType(0)), asF64);
     rhs = quantized(rhs, *elementOf(op.getQuantizedType(1)), asF64);
   }
-  addProduct(lhs, rhs, op.getTransposeLhs(), op.getTransposeRhs(), result);
+  addMatmul(lhs, rhs, op.getTransposeLhs(), op.getTransposeRhs(), result);
   return success();
 }
 
 static LogicalResult evaluateMatmulAdd(nn::MatmulAddOp op, Call &call) {
   Tensor &result = call.result();
   std::copy_n(call.operand(0).floats(), result.size(), result.mutableFloats());
-  addProduct(call.operand(1), call.operand(2), op.getTransposeLhs(), op.getTransposeRhs(), result);
+  addMatmul(call.operand(1), call.operand(2), op.getTransposeLhs(), op.getTransposeRhs(), result);
   return success();
 }
 

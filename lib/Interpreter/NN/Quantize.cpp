@@ -1,4 +1,4 @@
-//===- Quantize.cpp - 8-bit floats and their products ---------------------===//
+//===- Quantize.cpp - 8-bit floats and their matmuls ----------------------===//
 #include "dialects/nn/Ops/Quantize.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
@@ -38,8 +38,8 @@ static LogicalResult evaluateQuantize(nn::QuantizeOp, Call &call) {
 static LogicalResult evaluateQuantizedMatmul(nn::QuantizedMatmulOp, Call &call) {
   Tensor &result = call.result();
   std::fill_n(result.mutableFloats(), result.size(), 0.0);
-  addProduct(call.operand(0), call.operand(1), /*transposeLhs=*/false, /*transposeRhs=*/true,
-             result);
+  addMatmul(call.operand(0), call.operand(1), /*transposeLhs=*/false, /*transposeRhs=*/true,
+            result);
   double scale = call.operand(2).floats()[0] * call.operand(3).floats()[0];
   double *y = result.mutableFloats();
   for (int64_t i = 0; i < result.size(); ++i)

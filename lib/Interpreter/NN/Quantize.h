@@ -10,10 +10,10 @@ namespace shale::interp {
 /// divided by their scale. With `asF64` nothing is rounded.
 Tensor quantized(const Tensor &operand, Element element, bool asF64);
 
-/// Adds the product of lhs [m, k] and rhs [k, n], or of their transposes, to `result`, for each
+/// Adds the matmul of lhs [m, k] and rhs [k, n], or of their transposes, to `result`, for each
 /// matrix of a batch.
-void addProduct(const Tensor &lhs, const Tensor &rhs, bool transposeLhs, bool transposeRhs,
-                Tensor &result);
+void addMatmul(const Tensor &lhs, const Tensor &rhs, bool transposeLhs, bool transposeRhs,
+               Tensor &result);
 
 } // namespace shale::interp
 

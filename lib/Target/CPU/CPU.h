@@ -15,7 +15,7 @@ namespace cpu {
 mlir::LogicalResult lowerFunctions(mlir::ModuleOp module);
 } // namespace cpu
 
-/// Kernels are vector loops whose rows are split over threads. Matrix products use oneDNN,
+/// Kernels are vector loops whose rows are split over threads. Matmuls use oneDNN,
 /// collectives use Gloo.
 class CpuTarget final : public Target {
 public:
@@ -29,7 +29,7 @@ public:
     return isLibraryCall(op) || hasOwnKernel(op);
   }
   bool hasFast16BitFloats() const override { return false; }
-  bool has8BitProducts() const override { return true; }
+  bool has8BitMatmuls() const override { return true; }
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;
   mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const override;

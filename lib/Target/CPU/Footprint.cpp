@@ -24,7 +24,7 @@ static constexpr int64_t kConnectionBytes = 16 << 10;
 // (runtime/checkpoint).
 static constexpr int64_t kSavingBytes = 1 << 20;
 
-int64_t cpu::productWorkspace(int64_t m, int64_t n, int64_t k) {
+int64_t cpu::matmulWorkspace(int64_t m, int64_t n, int64_t k) {
   // The blocking of oneDNN 2.6 for AVX-512, the largest of all its CPU kinds.
   int64_t columns = llvm::alignTo(std::clamp<int64_t>(n, 48, SHALE_GEMM_COLUMNS), 48);
   int64_t rows = llvm::alignTo(std::clamp<int64_t>(m, 8, SHALE_GEMM_BLOCK), 8);
@@ -32,7 +32,7 @@ int64_t cpu::productWorkspace(int64_t m, int64_t n, int64_t k) {
   return 4 * (columns * depth + depth * rows) + 8192;
 }
 
-int64_t cpu::productPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
+int64_t cpu::matmulPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
   int64_t rows = std::min<int64_t>(m, SHALE_GEMM_PANEL),
           columns = std::min<int64_t>(n, SHALE_GEMM_PANEL);
   int64_t depth = std::min<int64_t>(k, SHALE_GEMM_BLOCK);
@@ -42,20 +42,20 @@ int64_t cpu::productPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
 
 std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
                                                 int64_t threads) const {
-  int64_t product = 0, scratch = 0, calls = 0;
+  int64_t matmul = 0, scratch = 0, calls = 0;
   for (auto function : module.getOps<rt::FuncOp>())
     function.walk([&](rt::GemmOp gemm) {
       rt::GemmOp::Shape shape = gemm.getShape();
       if (gemm.getA().getType().getElementType().isF32()) {
-        product = std::max(product, cpu::productWorkspace(shape.m, shape.n, shape.k));
+        matmul = std::max(matmul, cpu::matmulWorkspace(shape.m, shape.n, shape.k));
         return;
       }
       int64_t m = std::min<int64_t>(shape.m, SHALE_GEMM_PANEL),
               n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
-      product = std::max(product,
-                         cpu::productWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
+      matmul = std::max(matmul,
+                        cpu::matmulWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
       bool rounds = is16BitFloat(gemm.getC().getType().getElementType());
-      scratch = std::max(scratch, cpu::productPanels(shape.m, shape.n, shape.k, rounds));
+      scratch = std::max(scratch, cpu::matmulPanels(shape.m, shape.n, shape.k, rounds));
     });
   for (auto kernel : module.getOps<rt::KernelOp>())
     kernel.getBody().walk(
@@ -64,7 +64,7 @@ std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
     for (Operation &op : function.getBody().front())
       calls += !isPure(&op);
   std::string many = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-  return {{rt::Category::Workspace, "panels of products, " + many, threads * product},
+  return {{rt::Category::Workspace, "panels of matmuls, " + many, threads * matmul},
           {rt::Category::Workspace, "scratch of kernels, " + many,
            threads * int64_t(llvm::alignTo(scratch, 4096))},
           {rt::Category::Communication, "connections, bounded", (ranks - 1) * 2 * kConnectionBytes},

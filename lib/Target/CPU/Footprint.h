@@ -13,12 +13,12 @@ namespace shale::cpu {
 
 /// Returns the bytes that oneDNN allocates per thread for c[m, n] = a[m, k]
 /// b[k, n] as called by the runtime (runtime/device/host/Gemm.cpp).
-int64_t productWorkspace(int64_t m, int64_t n, int64_t k);
+int64_t matmulWorkspace(int64_t m, int64_t n, int64_t k);
 
-/// Returns the bytes of scratch per thread in which the operands of a product
+/// Returns the bytes of scratch per thread in which the operands of a matmul
 /// of 16-bit floats are widened to f32. `rounds` is whether its result has
 /// 16-bit floats, too.
-int64_t productPanels(int64_t m, int64_t n, int64_t k, bool rounds);
+int64_t matmulPanels(int64_t m, int64_t n, int64_t k, bool rounds);
 
 } // namespace shale::cpu
 

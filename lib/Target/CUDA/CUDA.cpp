@@ -55,7 +55,7 @@ static constexpr bool kCallsCudnn = true;
 static constexpr bool kCallsCudnn = false;
 #endif
 
-/// Whether cuBLASLt has products with these operands and an epilogue. The rows of values before an
+/// Whether cuBLASLt has matmuls with these operands and an epilogue. The rows of values before an
 /// activation begin at multiples of 16 bytes.
 static bool isInCublas(nn::MatmulEpilogueOp op) {
   auto type = cast<RankedTensorType>(op.getResult().getType());
@@ -65,8 +65,8 @@ static bool isInCublas(nn::MatmulEpilogueOp op) {
 }
 
 bool CudaTarget::isLibraryCall(Operation *op) const {
-  if (auto product = dyn_cast<nn::MatmulEpilogueOp>(op))
-    return isInCublas(product);
+  if (auto matmul = dyn_cast<nn::MatmulEpilogueOp>(op))
+    return isInCublas(matmul);
   if (auto sdpa = dyn_cast<nn::SdpaOp>(op))
     return kCallsCudnn && isInCudnn(sdpa, architectures);
   if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))
@@ -75,7 +75,7 @@ bool CudaTarget::isLibraryCall(Operation *op) const {
          !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 
-bool CudaTarget::has8BitProducts() const {
+bool CudaTarget::has8BitMatmuls() const {
   return llvm::all_of(architectures, [](const Architecture &a) { return a.capability >= 90; });
 }
 
@@ -107,7 +107,7 @@ int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing)
 }
 
 int64_t CudaTarget::paddedSize(int64_t size, Type element) const {
-  // Products of 16-bit floats whose rows do not begin at multiples of 16 bytes take two to six
+  // Matmuls of 16-bit floats whose rows do not begin at multiples of 16 bytes take two to six
   // times as long, and large ones are fastest at multiples of 128
   // (docs/measurements/h200.md, section D).
   constexpr int64_t vector = 8, small = 64, large = 1024, tile = 128;
@@ -116,7 +116,7 @@ int64_t CudaTarget::paddedSize(int64_t size, Type element) const {
   return llvm::alignTo(size, size >= large ? tile : vector);
 }
 
-bool CudaTarget::joinsProducts(Type element) const {
+bool CudaTarget::joinsMatmuls(Type element) const {
   // On an H100 the gradients of query, key and value of Llama 1B take 563 instead of 641 us, those
   // of gate and up 3.07 instead of 3.13 ms (docs/measurements/gpu.md), and f32 sums of f32 are not
   // rounded.

@@ -29,7 +29,7 @@ struct Architecture {
 
 } // namespace cuda
 
-/// Kernels are gpu functions, compiled to PTX by LLVM and to machine code by ptxas. Matrix products
+/// Kernels are gpu functions, compiled to PTX by LLVM and to machine code by ptxas. Matmuls
 /// use cuBLASLt.
 class CudaTarget final : public Target {
 public:
@@ -48,8 +48,8 @@ public:
   bool hasFast16BitFloats() const override { return true; }
   bool hasTf32() const override { return true; }
   bool hasFastMath() const override { return true; }
-  bool joinsProducts(mlir::Type element) const override;
-  bool has8BitProducts() const override;
+  bool joinsMatmuls(mlir::Type element) const override;
+  bool has8BitMatmuls() const override;
   bool storesTransposes() const override { return true; }
   bool storesParts(int64_t parts, int64_t part) const override;
   int64_t paddedSize(int64_t size, mlir::Type element) const override;

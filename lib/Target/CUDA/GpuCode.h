@@ -9,7 +9,7 @@
 namespace shale::cuda {
 
 /// Lowers a module of kernels to the LLVM and NVVM dialects: pointers as arguments, math functions
-/// as polynomials, no contraction of products and sums. Fails after an error.
+/// as polynomials, no contraction of matmuls and sums. Fails after an error.
 mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp kernels);
 
 /// Translates a lowered module to PTX for each architecture, in their order and in parallel. Fails

@@ -91,7 +91,7 @@ static void keepMaxima(gpu::GPUModuleOp kernels) {
   });
 }
 
-/// Moves kernels whose indices have 32 bits into a module of their own. Their sums and products
+/// Moves kernels whose indices have 32 bits into a module of their own. Their sums and matmuls
 /// never overflow.
 static gpu::GPUModuleOp takeNarrow(gpu::GPUModuleOp kernels) {
   OpBuilder b(kernels);

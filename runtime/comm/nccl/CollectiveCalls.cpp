@@ -2,7 +2,7 @@
 // does not report how it sends. An all-to-all is one group of sends and receives.
 //
 // NCCL sums 16-bit floats in their own type. Instead, ranks exchange pieces, and the sum is a
-// product with a row of ones: sums in f32, rounded once. Sums have a stream of their own. While one
+// matmul with a row of ones: sums in f32, rounded once. Sums have a stream of their own. While one
 // half of the scratch buffer is summed, the next piece is received into the other half, also across
 // collectives.
 //
@@ -34,7 +34,7 @@ static ncclDataType_t typeOf(ShaleType type) {
   case SHALE_BOOL:
     return ncclUint8;
   case SHALE_F32:
-  case SHALE_F8_E4M3: // operands of products only
+  case SHALE_F8_E4M3: // operands of matmuls only
   case SHALE_F8_E5M2:
   case SHALE_NO_TYPE:
     break;
@@ -42,7 +42,7 @@ static ncclDataType_t typeOf(ShaleType type) {
   return ncclFloat32;
 }
 
-bool CollectiveCalls::sumsByProducts(int32_t kind, int32_t type) {
+bool CollectiveCalls::sumsByMatmuls(int32_t kind, int32_t type) {
   return (type == SHALE_BF16 || type == SHALE_F16) && rt::sums(kind);
 }
 
@@ -55,7 +55,7 @@ CollectiveCalls::CollectiveCalls(const ShaleProgram &program, cuda::CudaDevice &
   for (int a = 0; a < axisTotal(program); ++a)
     warmUp(a);
   if (std::any_of(program.sites, program.sites + program.site_count,
-                  [](const ShaleSite &site) { return sumsByProducts(site.kind, site.type); })) {
+                  [](const ShaleSite &site) { return sumsByMatmuls(site.kind, site.type); })) {
     cuda::require(cu.cuStreamCreate(&sums, CU_STREAM_NON_BLOCKING), "create a stream");
     for (Half &half : halves)
       for (CUevent *event : {&half.received, &half.summed})
@@ -83,7 +83,7 @@ void CollectiveCalls::warmUp(int index) {
                     bytes / sizeOf(static_cast<Dtype>(site.type)),
                     static_cast<ShaleType>(site.type)};
     auto &largest =
-        kinds.try_emplace({site.kind, sumsByProducts(site.kind, site.type)}, request).first->second;
+        kinds.try_emplace({site.kind, sumsByMatmuls(site.kind, site.type)}, request).first->second;
     if (request.count > largest.count)
       largest = request;
   }
@@ -107,7 +107,7 @@ void CollectiveCalls::warmUp(const Axis &axis, const Request &like, int64_t slic
   Request request = like;
   int64_t bytes = slice * sizeOf(static_cast<Dtype>(like.type));
   request.count = keepsShape(like.kind) ? slice * axis.size : slice;
-  if (sumsByProducts(like.kind, like.type)) {
+  if (sumsByMatmuls(like.kind, like.type)) {
     exchange(axis, lane, request, /*stride=*/0, /*begin=*/0, slice, startOf(halves[1]));
     if (sendsAll(like.kind))
       return;
@@ -135,7 +135,7 @@ CUstream CollectiveCalls::enqueue(const std::vector<Request> &bucket) {
   const Request &first = bucket.front();
   const Axis &axis = communicators.along(program.sites[first.site].axis);
   const Lane &lane = axis.laneOf(first.kind);
-  bool apart = sumsByProducts(first.kind, first.type);
+  bool apart = sumsByMatmuls(first.kind, first.type);
   if (!apart)
     must(library.ncclGroupStart(), first.site);
   CUstream end = lane.stream;
@@ -163,7 +163,7 @@ CUstream CollectiveCalls::enqueue(const Axis &axis, const Lane &lane, const Requ
       exchange(axis, lane, r, /*stride=*/r.count, /*begin=*/0, r.count, r.recv);
     return lane.stream;
   }
-  if (!sumsByProducts(r.kind, r.type)) {
+  if (!sumsByMatmuls(r.kind, r.type)) {
     ncclDataType_t type = typeOf(r.type);
     auto stream = reinterpret_cast<cudaStream_t>(lane.stream);
     int64_t slice = (r.count + axis.size - 1) / axis.size; // of an all-reduce
@@ -243,14 +243,14 @@ void CollectiveCalls::sumPieces(const Axis &axis, const Lane &lane, const Reques
       cuda::must(cu.cuStreamWaitEvent(lane.stream, half.summed, 0), "wait for an event");
     exchange(axis, lane, r, stride, begin, length, startOf(half));
     cuda::order(sums, half.received, lane.stream);
-    Product product = {};
-    product.m = 1, product.n = length, product.k = axis.size;
-    product.alpha = 1, product.beta = 0, product.batch = 1;
-    product.a = constants.ones(r.type), product.lda = axis.size;
-    product.b = startOf(half), product.ldb = length;
-    product.c = r.recv + begin * 2, product.ldc = length;
-    product.type = product.resultType = static_cast<Dtype>(r.type);
-    products.multiply(product, sums);
+    Matmul matmul = {};
+    matmul.m = 1, matmul.n = length, matmul.k = axis.size;
+    matmul.alpha = 1, matmul.beta = 0, matmul.batch = 1;
+    matmul.a = constants.ones(r.type), matmul.lda = axis.size;
+    matmul.b = startOf(half), matmul.ldb = length;
+    matmul.c = r.recv + begin * 2, matmul.ldc = length;
+    matmul.type = matmul.resultType = static_cast<Dtype>(r.type);
+    matmuls.multiply(matmul, sums);
     cuda::must(cu.cuEventRecord(half.summed, sums), "record an event");
   }
 }

@@ -39,7 +39,7 @@ private:
     bool used = false; // whether `summed` was recorded, in the same capture if there is one
   };
 
-  static bool sumsByProducts(int32_t kind, int32_t type);
+  static bool sumsByMatmuls(int32_t kind, int32_t type);
   void warmUp(int index);
   void warmUp(const Axis &axis, const Request &like, int64_t slice);
 
@@ -61,7 +61,7 @@ private:
   std::unique_ptr<Memory> scratch;
   std::vector<int64_t> sent; // bytes, by site
   // Sums of 16-bit floats.
-  cuda::Blas products{/*workspace=*/0, /*bytes=*/0};
+  cuda::Blas matmuls{/*workspace=*/0, /*bytes=*/0};
   CUstream sums = nullptr;
   Half halves[2];
   int next = 0; // the half that is received into next

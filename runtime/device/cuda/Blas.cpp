@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, with one algorithm per shape.
+// Matmuls by cuBLASLt, with one algorithm per shape.
 //
 // cuBLASLt's matrices are column-major. A row-major matrix is the column-major form of its
 // transpose, so C = op(A) op(B) is computed as C^T = op(B)^T op(A)^T.
@@ -70,7 +70,7 @@ cudaDataType_t typeOf(Dtype type) {
 }
 
 /// Returns the largest power of two, up to 64, of which an address is a multiple. Buffers of a
-/// program are aligned to 64 bytes, some by chance to more: these must not be products of their
+/// program are aligned to 64 bytes, some by chance to more: these must not be matmuls of their
 /// own, which are timed one by one.
 uint32_t alignmentOf(const void *address) {
   auto bits = reinterpret_cast<uintptr_t>(address) | 64;
@@ -80,12 +80,12 @@ uint32_t alignmentOf(const void *address) {
 // The heuristic returned at most 8 when it was asked for 16 (docs/measurements/h200.md, D).
 constexpr int kCandidates = 8;
 
-/// Key of a prepared product, with the same parts as Blas::keyOf.
+/// Key of a prepared matmul, with the same parts as Blas::keyOf.
 using Key =
     std::tuple<bool, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                Dtype, Dtype, Dtype, bool, uint32_t, uint32_t, uint32_t, int, uint32_t, uint32_t>;
 
-Key partsOf(const Product &p) {
+Key partsOf(const Matmul &p) {
   return {p.transposeA,
           p.transposeB,
           p.beta != 0,
@@ -116,7 +116,7 @@ cublasLtEpilogue_t epilogueOf(const Epilogue &epilogue) {
                                                    : CUBLASLT_EPILOGUE_GELU_BIAS;
 }
 
-/// A product that is ready to be enqueued. Descriptors live as long as the process.
+/// A matmul that is ready to be enqueued. Descriptors live as long as the process.
 struct Prepared {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
@@ -133,16 +133,16 @@ struct Blas::State {
   size_t workspaceBytes = 0;
   std::map<Key, Prepared> prepared;
 
-  void must(cublasStatus_t status, const char *what, const Product &p) const {
+  void must(cublasStatus_t status, const char *what, const Matmul &p) const {
     if (status != CUBLAS_STATUS_SUCCESS)
       die(SHALE_EXIT_INTERNAL,
-          format("cuBLASLt cannot %s %lld x a product of %lld x %lld x %lld, %s: %s", what,
+          format("cuBLASLt cannot %s %lld x a matmul of %lld x %lld x %lld, %s: %s", what,
                  (long long)p.batch, (long long)p.m, (long long)p.n, (long long)p.k, nameOf(p.type),
                  library.cublasLtGetStatusString(status)));
   }
 
   /// Makes the layout of `batch` column-major matrices that follow one another.
-  cublasLtMatrixLayout_t layout(const Product &p, Dtype type, int64_t rows, int64_t columns,
+  cublasLtMatrixLayout_t layout(const Matmul &p, Dtype type, int64_t rows, int64_t columns,
                                 int64_t leading) const {
     cublasLtMatrixLayout_t made = nullptr;
     must(library.cublasLtMatrixLayoutCreate(&made, typeOf(type), rows, columns, leading),
@@ -161,14 +161,14 @@ struct Blas::State {
   }
 
   template <typename T>
-  void set(const Product &p, const Prepared &made, cublasLtMatmulDescAttributes_t what,
+  void set(const Matmul &p, const Prepared &made, cublasLtMatmulDescAttributes_t what,
            const T &value) const {
     must(library.cublasLtMatmulDescSetAttribute(made.operation, what, &value, sizeof(value)),
          "describe", p);
   }
 
   /// Sets the operands of the epilogue. Their alignment matters to the heuristic, too.
-  void describeEpilogue(const Product &p, const Prepared &made) const {
+  void describeEpilogue(const Matmul &p, const Prepared &made) const {
     bool isGradient = p.epilogue.kind == SHALE_EPILOGUE_GELU_GRAD;
     const void *aux = isGradient ? p.epilogue.with : p.epilogue.before;
     set(p, made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(p.epilogue));
@@ -180,14 +180,14 @@ struct Blas::State {
     set(p, made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
   }
 
-  /// Sets the factors on the operands. cuBLASLt's first matrix is the product's second one.
-  void describeScaling(const Product &p, const Prepared &made) const {
+  /// Sets the factors on the operands. cuBLASLt's first matrix is the matmul's second one.
+  void describeScaling(const Matmul &p, const Prepared &made) const {
     set(p, made, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scaling.b);
     set(p, made, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.scaling.a);
   }
 
-  /// Returns the product with its descriptors.
-  Prepared &describe(const Product &p) {
+  /// Returns the matmul with its descriptors.
+  Prepared &describe(const Matmul &p) {
     auto [place, isNew] = prepared.try_emplace(partsOf(p));
     Prepared &made = place->second;
     if (isNew)
@@ -199,7 +199,7 @@ struct Blas::State {
     return made;
   }
 
-  void describeMatrices(const Product &p, Prepared &made) const {
+  void describeMatrices(const Matmul &p, Prepared &made) const {
     must(library.cublasLtMatmulDescCreate(
              &made.operation, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
              CUDA_R_32F),
@@ -217,8 +217,8 @@ struct Blas::State {
     made.c = layout(p, p.resultType, p.n, p.m, p.ldc);
   }
 
-  /// Returns the product with an algorithm.
-  const Prepared &prepare(const Product &p) {
+  /// Returns the matmul with an algorithm.
+  const Prepared &prepare(const Matmul &p) {
     Prepared &made = describe(p);
     if (!made.chosen)
       made.algorithm = propose(p, 1).front();
@@ -227,7 +227,7 @@ struct Blas::State {
   }
 
   /// Returns up to `most` algorithms of the heuristic: at least one, unless there is an epilogue.
-  std::vector<cublasLtMatmulAlgo_t> propose(const Product &p, int most) {
+  std::vector<cublasLtMatmulAlgo_t> propose(const Matmul &p, int most) {
     const Prepared &made = describe(p);
     cublasLtMatmulPreference_t preference = nullptr;
     must(library.cublasLtMatmulPreferenceCreate(&preference), "describe", p);
@@ -241,7 +241,7 @@ struct Blas::State {
     if (p.resultType != Dtype::F32)
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
              static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    // cuBLASLt's first matrix is the product's second one.
+    // cuBLASLt's first matrix is the matmul's second one.
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentOf(p.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentOf(p.a));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentOf(p.c));
@@ -264,7 +264,7 @@ struct Blas::State {
     return algorithms;
   }
 
-  cublasStatus_t multiply(const Product &p, const Prepared &ready,
+  cublasStatus_t multiply(const Matmul &p, const Prepared &ready,
                           const cublasLtMatmulAlgo_t &algorithm, CUstream stream) const {
     return library.cublasLtMatmul(handle, ready.operation, &p.alpha, p.b, ready.a, p.a, ready.b,
                                   &p.beta, p.c, ready.c, p.c, ready.c, &algorithm,
@@ -285,24 +285,24 @@ Blas::~Blas() = default;
 
 void Blas::check() { blasLibrary(); }
 
-void Blas::multiply(const Product &p, CUstream stream) {
+void Blas::multiply(const Matmul &p, CUstream stream) {
   const Prepared &ready = state->prepare(p);
   state->must(state->multiply(p, ready, ready.algorithm, stream), "compute", p);
 }
 
-bool Blas::usesEpilogue(const Product &p) const {
+bool Blas::usesEpilogue(const Matmul &p) const {
   auto found = state->prepared.find(partsOf(p));
   return found != state->prepared.end() && found->second.chosen;
 }
 
-void Blas::dropEpilogue(const Product &p) {
+void Blas::dropEpilogue(const Matmul &p) {
   if (auto found = state->prepared.find(partsOf(p)); found != state->prepared.end())
     found->second.chosen = false;
 }
 
 std::string Blas::version() const { return versionText(state->library.cublasLtGetVersion()); }
 
-std::string Blas::keyOf(const Product &p) {
+std::string Blas::keyOf(const Matmul &p) {
   std::string key = format(
       "%s%s%s > %s %c%c %lld x %lld x %lld x %lld, ld %lld %lld %lld, aligned %u %u %u%s",
       p.tf32 ? "TF32" : nameOf(p.type), p.scaling ? " x " : "",
@@ -317,15 +317,15 @@ std::string Blas::keyOf(const Product &p) {
   return key;
 }
 
-std::vector<cublasLtMatmulAlgo_t> Blas::candidates(const Product &p) {
+std::vector<cublasLtMatmulAlgo_t> Blas::candidates(const Matmul &p) {
   return state->propose(p, kCandidates);
 }
 
-bool Blas::tryMultiply(const Product &p, const cublasLtMatmulAlgo_t &algorithm, CUstream stream) {
+bool Blas::tryMultiply(const Matmul &p, const cublasLtMatmulAlgo_t &algorithm, CUstream stream) {
   return state->multiply(p, state->describe(p), algorithm, stream) == CUBLAS_STATUS_SUCCESS;
 }
 
-bool Blas::use(const Product &p, const cublasLtMatmulAlgo_t &algorithm) {
+bool Blas::use(const Matmul &p, const cublasLtMatmulAlgo_t &algorithm) {
   Prepared &made = state->describe(p);
   cublasLtMatmulHeuristicResult_t needs = {};
   if (state->library.cublasLtMatmulAlgoCheck(state->handle, made.operation, made.a, made.b, made.c,

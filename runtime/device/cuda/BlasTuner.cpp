@@ -1,7 +1,7 @@
 // Times algorithms in turn, several times: a GPU at its power limit changes its clock all the time,
 // so that two times compare only if they are of the same moment (docs/measurements/h200.md).
 //
-// Products are timed where the step computes them: addresses select algorithms, and neighbours in
+// Matmuls are timed where the step computes them: addresses select algorithms, and neighbours in
 // memory matter. Operands in the state are only read. The arena holds nothing before the first step
 // and may be written. A result in the state goes to a place of the arena with the same alignment.
 #include "runtime/device/cuda/BlasTuner.h"
@@ -22,7 +22,7 @@ constexpr double kLeastMilliseconds = 0.1;
 constexpr int kMostRepeats = 16;
 constexpr int64_t kAlignment = 256; // a result is moved by a multiple of it
 
-// The choice to compute a product and its epilogue apart. No algorithm has this text.
+// The choice to compute a matmul and its epilogue apart. No algorithm has this text.
 const char *const kApart = "0";
 
 struct Bytes {
@@ -103,8 +103,8 @@ void BlasTuner::end() {
   scratchBytes = 0;
 }
 
-/// Fills the bytes of an operand with random numbers if they are in the scratch memory: products of
-/// zeros take less power and run at a higher clock, and those of earlier products may overflow.
+/// Fills the bytes of an operand with random numbers if they are in the scratch memory: matmuls of
+/// zeros take less power and run at a higher clock, and those of earlier matmuls may overflow.
 void BlasTuner::fill(uintptr_t begin, uintptr_t end) {
   auto first = reinterpret_cast<uintptr_t>(scratch);
   if (begin < first || end > first + scratchBytes)
@@ -118,7 +118,7 @@ void BlasTuner::fill(uintptr_t begin, uintptr_t end) {
 }
 
 /// Fills the operand of the epilogue. Returns whether what it stores is in [begin, end).
-bool BlasTuner::placeEpilogue(const Product &p, uintptr_t begin, uintptr_t end) {
+bool BlasTuner::placeEpilogue(const Matmul &p, uintptr_t begin, uintptr_t end) {
   auto bytes = [&](const void *start, int64_t rows) {
     return bytesOf(start, p.type, 1, rows, p.n, p.n);
   };
@@ -127,10 +127,10 @@ bool BlasTuner::placeEpilogue(const Product &p, uintptr_t begin, uintptr_t end) 
   return !p.epilogue.before || bytes(p.epilogue.before, p.m).within({begin, end});
 }
 
-/// Returns the product with a result that may be overwritten: in the scratch memory, with the
+/// Returns the matmul with a result that may be overwritten: in the scratch memory, with the
 /// alignment of C, and apart from A and B. Its address is null if there is no room, or if there is
 /// an epilogue and its results are not in the scratch memory.
-Product BlasTuner::place(const Product &p) {
+Matmul BlasTuner::place(const Matmul &p) {
   Bytes a = p.transposeA ? bytesOf(p.a, p.type, p.batch, p.k, p.m, p.lda)
                          : bytesOf(p.a, p.type, p.batch, p.m, p.k, p.lda);
   Bytes b = p.transposeB ? bytesOf(p.b, p.typeOfB(), p.batch, p.n, p.k, p.ldb)
@@ -140,7 +140,7 @@ Product BlasTuner::place(const Product &p) {
                reinterpret_cast<uintptr_t>(scratch) + scratchBytes};
   fill(a.begin, a.end);
   fill(b.begin, b.end);
-  Product placed = p;
+  Matmul placed = p;
   if (p.epilogue)
     placed.c = placeEpilogue(p, all.begin, all.end) && c.within(all) ? p.c : nullptr;
   if (p.epilogue || c.within(all))
@@ -161,11 +161,11 @@ void BlasTuner::record(CUevent event) { must(cu.cuEventRecord(event, stream), "r
 
 double BlasTuner::millisecondsBetween(CUevent start, CUevent end) const {
   float milliseconds = 0;
-  must(cu.cuEventElapsedTime(&milliseconds, start, end), "time a matrix product");
+  must(cu.cuEventElapsedTime(&milliseconds, start, end), "time a matmul");
   return milliseconds;
 }
 
-std::vector<double> BlasTuner::timesOf(const Product &p, size_t count,
+std::vector<double> BlasTuner::timesOf(const Matmul &p, size_t count,
                                        const std::function<bool(size_t)> &run) {
   while (events.size() < count + 3) {
     events.emplace_back();
@@ -219,13 +219,13 @@ static double microseconds(double milliseconds) {
   return std::isfinite(milliseconds) ? std::round(milliseconds * 1e5) / 1e2 : 0;
 }
 
-Choice BlasTuner::choose(const Product &product, bool timed) {
-  if (product.epilogue)
-    return timed ? chooseEpilogue(product) : Choice{kApart};
-  std::vector<cublasLtMatmulAlgo_t> algorithms = blas.candidates(product);
+Choice BlasTuner::choose(const Matmul &matmul, bool timed) {
+  if (matmul.epilogue)
+    return timed ? chooseEpilogue(matmul) : Choice{kApart};
+  std::vector<cublasLtMatmulAlgo_t> algorithms = blas.candidates(matmul);
   if (!timed)
     return {textOf(algorithms[0])};
-  Product own = place(product);
+  Matmul own = place(matmul);
   if (!own.c)
     return {textOf(algorithms[0])};
   std::vector<double> times = timesOf(own, algorithms.size(), [&](size_t i) {
@@ -237,10 +237,10 @@ Choice BlasTuner::choose(const Product &product, bool timed) {
   return {textOf(algorithms[best]), microseconds(times[0]), microseconds(times[best])};
 }
 
-/// Times the algorithms after the product and the kernel that computes the epilogue.
-Choice BlasTuner::chooseEpilogue(const Product &product) {
-  std::vector<cublasLtMatmulAlgo_t> algorithms = blas.candidates(product);
-  Product own = place(product);
+/// Times the algorithms after the matmul and the kernel that computes the epilogue.
+Choice BlasTuner::chooseEpilogue(const Matmul &matmul) {
+  std::vector<cublasLtMatmulAlgo_t> algorithms = blas.candidates(matmul);
+  Matmul own = place(matmul);
   if (algorithms.empty() || !own.c)
     return {kApart};
   std::vector<double> times = timesOf(own, algorithms.size() + 1, [&](size_t i) {
@@ -255,13 +255,13 @@ Choice BlasTuner::chooseEpilogue(const Product &product) {
           microseconds(times[best])};
 }
 
-bool BlasTuner::use(const Product &product, const std::string &text) {
-  if (product.epilogue && text == kApart) {
-    blas.dropEpilogue(product);
+bool BlasTuner::use(const Matmul &matmul, const std::string &text) {
+  if (matmul.epilogue && text == kApart) {
+    blas.dropEpilogue(matmul);
     return true;
   }
   cublasLtMatmulAlgo_t algorithm = {};
-  return parse(text, algorithm) && blas.use(product, algorithm);
+  return parse(text, algorithm) && blas.use(matmul, algorithm);
 }
 
 } // namespace shale::rt::cuda

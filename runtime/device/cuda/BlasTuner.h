@@ -1,4 +1,4 @@
-// Times the algorithms that cuBLASLt proposes for products.
+// Times the algorithms that cuBLASLt proposes for matmuls.
 #ifndef SHALE_RUNTIME_DEVICE_CUDA_BLASTUNER_H
 #define SHALE_RUNTIME_DEVICE_CUDA_BLASTUNER_H
 
@@ -19,28 +19,28 @@ double medianOf(std::vector<double> values);
 /// more than 2 %, else 0.
 size_t fastest(const std::vector<double> &times);
 
-class BlasTuner final : public ProductTuner {
+class BlasTuner final : public MatmulTuner {
 public:
   /// `gpu` names the GPU. Work is enqueued on `stream`, kernels by `launch`.
   BlasTuner(Blas &blas, CUstream stream, const std::string &gpu,
             std::function<void(const Launch &)> launch = nullptr);
 
   std::string machine() const override;
-  std::string keyOf(const Product &product) const override { return Blas::keyOf(product); }
+  std::string keyOf(const Matmul &matmul) const override { return Blas::keyOf(matmul); }
   void begin(char *scratch, int64_t bytes) override;
-  Choice choose(const Product &product, bool timed) override;
+  Choice choose(const Matmul &matmul, bool timed) override;
   void end() override;
   double seconds() const override { return spent; }
-  bool use(const Product &product, const std::string &algorithm) override;
+  bool use(const Matmul &matmul, const std::string &algorithm) override;
 
 private:
-  Product place(const Product &product);
-  bool placeEpilogue(const Product &product, uintptr_t begin, uintptr_t end);
+  Matmul place(const Matmul &matmul);
+  bool placeEpilogue(const Matmul &matmul, uintptr_t begin, uintptr_t end);
   void fill(uintptr_t begin, uintptr_t end);
-  Choice chooseEpilogue(const Product &product);
-  /// Returns the milliseconds of each of `count` ways to compute a product, infinite for those that
+  Choice chooseEpilogue(const Matmul &matmul);
+  /// Returns the milliseconds of each of `count` ways to compute a matmul, infinite for those that
   /// `run` refuses.
-  std::vector<double> timesOf(const Product &product, size_t count,
+  std::vector<double> timesOf(const Matmul &matmul, size_t count,
                               const std::function<bool(size_t)> &run);
   void record(CUevent event);
   double millisecondsBetween(CUevent start, CUevent end) const;

@@ -90,7 +90,7 @@ CudaDevice::CudaDevice(const ShaleProgram &program, int ordinal, bool graphs)
   if (program.attends)
     dnn = std::make_unique<Dnn>(device);
   auto [major, minor] = computeCapability(device);
-  products = std::make_unique<BlasTuner>(
+  matmuls = std::make_unique<BlasTuner>(
       *blas, compute, format("%s, compute capability %d.%d", name.c_str(), major, minor),
       [this](const Launch &kernel) { launch(kernel); });
 }
@@ -228,11 +228,11 @@ void CudaDevice::launch(const Launch &launch) {
        "launch a kernel");
 }
 
-void CudaDevice::multiply(const Product &product) {
-  if (!product.epilogue || blas->usesEpilogue(product))
-    return blas->multiply(product, compute);
-  blas->multiply(product.alone(), compute);
-  product.launchEpilogue([&](const Launch &kernel) { launch(kernel); });
+void CudaDevice::multiply(const Matmul &matmul) {
+  if (!matmul.epilogue || blas->usesEpilogue(matmul))
+    return blas->multiply(matmul, compute);
+  blas->multiply(matmul.alone(), compute);
+  matmul.launchEpilogue([&](const Launch &kernel) { launch(kernel); });
 }
 
 void CudaDevice::attend(const Attention &attention) { dnn->attend(attention, compute); }

@@ -1,6 +1,6 @@
 // An NVIDIA GPU as the device.
 //
-// Kernels and products are on one stream, copies from and to the host on one each; events order
+// Kernels and matmuls are on one stream, copies from and to the host on one each; events order
 // them. Work on the host that compiled code orders with them (kernels on host memory) runs on a
 // thread for which the compute stream waits (HostThread.h).
 #ifndef SHALE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
@@ -40,14 +40,14 @@ public:
   std::string describe() const override;
   bool sharesMemory() const override { return false; }
   bool hasCollectives() const override { return true; }
-  ProductTuner *tuner() override { return products.get(); }
+  MatmulTuner *tuner() override { return matmuls.get(); }
   bool runsAhead() const override { return true; }
   std::string reportMemory() override;
   std::unique_ptr<Memory> allocate(ShaleSpace space, int64_t bytes, const char *what) override;
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
   void launch(const Launch &launch) override;
-  void multiply(const Product &product) override;
+  void multiply(const Matmul &matmul) override;
   void attend(const Attention &attention) override;
   void copy(void *target, const void *source, int64_t bytes) override;
   void copyAcross(void *target, const void *source, int64_t bytes) override;
@@ -92,7 +92,7 @@ private:
   std::unique_ptr<Memory> workspace;
   std::unique_ptr<Blas> blas;
   std::unique_ptr<Dnn> dnn; // null unless the program attends
-  std::unique_ptr<BlasTuner> products;
+  std::unique_ptr<BlasTuner> matmuls;
   std::unordered_map<const void *, CUfunction> kernels; // by ShaleDeviceKernel
   std::vector<Transfer> transfers;                      // by index
   std::map<const char *, int64_t> pinned;               // blocks of host memory and their bytes

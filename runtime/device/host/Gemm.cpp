@@ -1,18 +1,18 @@
-// Matrix products by oneDNN's sgemm, cut so that its workspace is bounded.
+// Matmuls by oneDNN's sgemm, cut so that its workspace is bounded.
 //
 // oneDNN 2.6 packs both operands in every call, into buffers that it
 // allocates (src/cpu/x64/gemm/gemm_driver.cpp: get_m_padd, get_k_padd,
 // get_n_padd; AVX-512 blocking of gemm_info.cpp: bm 9984, bn 384, bk 384).
 // On one thread a call of at most SHALE_GEMM_COLUMNS columns takes
 //   4 * (SHALE_GEMM_COLUMNS * 384 + 384 * 384) bytes and two pages
-// for any shape (productWorkspace in lib/Target/CPU/Footprint.h). An uncut
+// for any shape (matmulWorkspace in lib/Target/CPU/Footprint.h). An uncut
 // call takes up to 16 MB per thread, and the heap keeps twice that. Packing
-// again for each piece costs 1 / SHALE_GEMM_COLUMNS of the product, too little to
+// again for each piece costs 1 / SHALE_GEMM_COLUMNS of the matmul, too little to
 // measure. Pieces depend on the shape, not on the number of threads.
 //
 // 16-bit floats are widened one piece at a time in the thread's scratch buffer, so
 // that no whole f32 copy of an operand or a result is in memory: SHALE_GEMM_PANEL
-// rows and columns, SHALE_GEMM_BLOCK deep (productPanels in
+// rows and columns, SHALE_GEMM_BLOCK deep (matmulPanels in
 // lib/Target/CPU/Footprint.h). The cuts of the depth depend on k alone, so that the
 // bits do not depend on the number of threads.
 //
@@ -36,16 +36,16 @@ namespace {
 /// Cuts between pieces are at multiples of 48 columns and 8 rows, the tile of oneDNN's kernel.
 constexpr int64_t kColumnUnit = 48, kRowUnit = 8;
 static_assert(SHALE_GEMM_COLUMNS % kColumnUnit == 0, "whole kernels");
-/// Products with fewer multiply-adds run on one thread: waking others does not pay off.
-constexpr int64_t kSmallProduct = 1 << 18;
-/// A product is cut into at most `pieces` while each has at least `least` multiply-adds: packing
+/// Matmuls with fewer multiply-adds run on one thread: waking others does not pay off.
+constexpr int64_t kSmallMatmul = 1 << 18;
+/// A matmul is cut into at most `pieces` while each has at least `least` multiply-adds: packing
 /// costs relatively more in small pieces.
 constexpr struct {
   int64_t pieces;
   double least;
 } kPieces[] = {{2, 0x1p22}, {8, 0x1p25}, {64, 0x1p31}};
 
-void call(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+void call(const Matmul &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   if (rows <= 0 || columns <= 0)
     return;
   const float *a = static_cast<const float *>(p.a) + (p.transposeA ? row : row * p.lda);
@@ -102,9 +102,8 @@ void widenLines(Dtype type, const void *source, int64_t at, int64_t stride, int6
     widen(type, from + i * stride, target + i * count, count);
 }
 
-/// Computes a rectangle of a product of floats of 16 or 8 bits on the calling thread.
-void piecewiseWidened(const Product &p, int64_t row, int64_t rows, int64_t column,
-                      int64_t columns) {
+/// Computes a rectangle of a matmul of floats of 16 or 8 bits on the calling thread.
+void piecewiseWidened(const Matmul &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   int64_t rowPieces = divideUp(rows, SHALE_GEMM_PANEL),
           columnPieces = divideUp(columns, SHALE_GEMM_PANEL),
           depth = std::min<int64_t>(p.k, SHALE_GEMM_BLOCK);
@@ -122,7 +121,7 @@ void piecewiseWidened(const Product &p, int64_t row, int64_t rows, int64_t colum
       part(rows, kRowUnit, rowPieces, i, r, m);
       part(columns, kColumnUnit, columnPieces, j, s, n);
       r += row, s += column;
-      Product piece = p;
+      Matmul piece = p;
       if (p.scaling)
         piece.alpha = p.alpha * *p.scaling.a * *p.scaling.b;
       piece.m = m, piece.n = n;
@@ -150,9 +149,9 @@ void piecewiseWidened(const Product &p, int64_t row, int64_t rows, int64_t colum
     }
 }
 
-/// Computes a rectangle of a product on the calling thread, in pieces of at most SHALE_GEMM_COLUMNS
+/// Computes a rectangle of a matmul on the calling thread, in pieces of at most SHALE_GEMM_COLUMNS
 /// columns.
-void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+void piecewise(const Matmul &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
   if (rows <= 0 || columns <= 0)
     return;
   if (p.k == 0) { // oneDNN rejects it
@@ -171,17 +170,17 @@ void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column, int6
   }
 }
 
-/// The grid of a product's pieces: `rows` x `columns`.
+/// The grid of a matmul's pieces: `rows` x `columns`.
 struct Grid {
   int64_t rows = 1, columns = 1;
 };
 
-/// Cuts a product into pieces that are distributed among threads. The grid depends on the product's
+/// Cuts a matmul into pieces that are distributed among threads. The grid depends on the matmul's
 /// shape alone, because the order in which oneDNN adds depends on the shape of a call: its AVX2
 /// kernels treat the rows after the last multiple of six differently. The number of pieces is a
 /// multiple of a power of two, so that threads get equal shares. Returns the grid that packs the
 /// fewest elements.
-Grid gridOf(const Product &p) {
+Grid gridOf(const Matmul &p) {
   double work = static_cast<double>(p.m) * p.n * p.k;
   int64_t wanted = 1;
   for (auto [most, least] : kPieces)
@@ -202,7 +201,7 @@ Grid gridOf(const Product &p) {
 }
 
 /// Computes pieces [begin, end) of the grid, one after the other.
-void multiplyPieces(const Product &p, const Grid &grid, int64_t begin, int64_t end) {
+void multiplyPieces(const Matmul &p, const Grid &grid, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     int64_t row, rows, column, columns;
     part(p.m, kRowUnit, grid.rows, i % grid.rows, row, rows);
@@ -213,10 +212,10 @@ void multiplyPieces(const Product &p, const Grid &grid, int64_t begin, int64_t e
 
 } // namespace
 
-void multiply(const Product &p) {
+void multiply(const Matmul &p) {
   if (p.m == 0 || p.n == 0)
     return;
-  if (p.m * p.n < kSmallProduct / std::max<int64_t>(p.k, 1))
+  if (p.m * p.n < kSmallMatmul / std::max<int64_t>(p.k, 1))
     return multiplyOnThread(p);
   Grid grid = gridOf(p);
   int64_t pieces = grid.rows * grid.columns;
@@ -227,7 +226,7 @@ void multiply(const Product &p) {
   });
 }
 
-void multiplyOnThread(const Product &p) {
+void multiplyOnThread(const Matmul &p) {
   if (p.m == 0 || p.n == 0)
     return;
   // oneDNN runs on one thread within a parallel region. A kernel that was
@@ -241,14 +240,14 @@ void multiplyOnThread(const Product &p) {
     setHostThreads(threads);
 }
 
-void multiplyBatch(const Product &product) {
-  Product one = product;
+void multiplyBatch(const Matmul &matmul) {
+  Matmul one = matmul;
   one.batch = 1;
-  int64_t in = sizeOf(product.type), out = sizeOf(product.resultType);
-  for (int64_t i = 0; i < product.batch; ++i) {
-    one.a = static_cast<const char *>(product.a) + i * product.m * product.k * in;
-    one.b = static_cast<const char *>(product.b) + i * product.k * product.n * in;
-    one.c = static_cast<char *>(product.c) + i * product.m * product.n * out;
+  int64_t in = sizeOf(matmul.type), out = sizeOf(matmul.resultType);
+  for (int64_t i = 0; i < matmul.batch; ++i) {
+    one.a = static_cast<const char *>(matmul.a) + i * matmul.m * matmul.k * in;
+    one.b = static_cast<const char *>(matmul.b) + i * matmul.k * matmul.n * in;
+    one.c = static_cast<char *>(matmul.c) + i * matmul.m * matmul.n * out;
     multiply(one);
   }
 }

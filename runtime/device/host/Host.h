@@ -1,4 +1,4 @@
-// Parts of the host device: memory blocks, the CPU check, threads, kernels and products.
+// Parts of the host device: memory blocks, the CPU check, threads, kernels and matmuls.
 #ifndef SHALE_RUNTIME_DEVICE_HOST_HOST_H
 #define SHALE_RUNTIME_DEVICE_HOST_HOST_H
 
@@ -30,18 +30,18 @@ void checkCpu(const std::string &target, int level = cpuLevel());
 /// Runs a kernel on all threads (Launch.cpp).
 void launchOnThreads(const Launch &launch);
 
-/// Compute the first product on all threads, every product of the batch on all threads, or the
+/// Compute the first matmul on all threads, every matmul of the batch on all threads, or the
 /// first on the calling thread only (Gemm.cpp).
-void multiply(const Product &product);
-void multiplyBatch(const Product &product);
-void multiplyOnThread(const Product &product);
+void multiply(const Matmul &matmul);
+void multiplyBatch(const Matmul &matmul);
+void multiplyOnThread(const Matmul &matmul);
 
 /// Returns `bytes` that belong to the calling thread until it requests more.
 char *threadScratch(int64_t bytes);
 
-/// Returns the number of threads of the calling thread's kernels and products.
+/// Returns the number of threads of the calling thread's kernels and matmuls.
 int hostThreads();
-/// Sets the number of threads for the calling thread's kernels and products; call it before the
+/// Sets the number of threads for the calling thread's kernels and matmuls; call it before the
 /// first of them.
 void setHostThreads(int threads);
 /// Returns the number of CPUs that this process may run on.

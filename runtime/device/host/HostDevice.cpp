@@ -30,10 +30,10 @@ std::unique_ptr<Mark> HostDevice::makeMark() {
 
 void HostDevice::launch(const Launch &launch) { launchOnThreads(launch); }
 
-void HostDevice::multiply(const Product &product) {
-  multiplyBatch(product);
-  if (product.epilogue)
-    product.launchEpilogue(launchOnThreads);
+void HostDevice::multiply(const Matmul &matmul) {
+  multiplyBatch(matmul);
+  if (matmul.epilogue)
+    matmul.launchEpilogue(launchOnThreads);
 }
 
 void HostDevice::copy(void *target, const void *source, int64_t bytes) {

@@ -1,4 +1,4 @@
-// The host as the device: both memories are RAM, kernels and products run on threads.
+// The host as the device: both memories are RAM, kernels and matmuls run on threads.
 #ifndef SHALE_RUNTIME_DEVICE_HOST_HOSTDEVICE_H
 #define SHALE_RUNTIME_DEVICE_HOST_HOSTDEVICE_H
 
@@ -17,7 +17,7 @@ public:
   void read(void *target, const char *source, int64_t bytes) override;
   void write(char *target, const void *source, int64_t bytes) override;
   void launch(const Launch &launch) override;
-  void multiply(const Product &product) override;
+  void multiply(const Matmul &matmul) override;
   void copy(void *target, const void *source, int64_t bytes) override;
   void copyAcross(void *target, const void *source, int64_t bytes) override;
   void fill(void *target, int byte, int64_t bytes) override;

@@ -100,40 +100,40 @@ extern "C" void shale_launch(ShaleRank *rank, const ShaleLaunch *launch) {
       });
 }
 
-/// Returns a product without an epilogue.
-static Product productOf(const ShaleGemm &gemm) {
-  Product product{};
-  product.transposeA = gemm.transpose_a != 0, product.transposeB = gemm.transpose_b != 0;
-  product.m = gemm.m, product.n = gemm.n, product.k = gemm.k;
-  product.alpha = 1, product.beta = gemm.accumulate ? 1.0f : 0.0f;
-  product.a = gemm.a, product.lda = gemm.lda;
-  product.b = gemm.b, product.ldb = gemm.ldb;
-  product.c = gemm.c, product.ldc = gemm.ldc;
-  product.type = static_cast<Dtype>(gemm.type);
-  product.resultType = static_cast<Dtype>(gemm.result_type);
-  product.batch = gemm.batch;
+/// Returns a matmul without an epilogue.
+static Matmul matmulOf(const ShaleGemm &gemm) {
+  Matmul matmul{};
+  matmul.transposeA = gemm.transpose_a != 0, matmul.transposeB = gemm.transpose_b != 0;
+  matmul.m = gemm.m, matmul.n = gemm.n, matmul.k = gemm.k;
+  matmul.alpha = 1, matmul.beta = gemm.accumulate ? 1.0f : 0.0f;
+  matmul.a = gemm.a, matmul.lda = gemm.lda;
+  matmul.b = gemm.b, matmul.ldb = gemm.ldb;
+  matmul.c = gemm.c, matmul.ldc = gemm.ldc;
+  matmul.type = static_cast<Dtype>(gemm.type);
+  matmul.resultType = static_cast<Dtype>(gemm.result_type);
+  matmul.batch = gemm.batch;
   if (gemm.a_scale)
-    product.scaling = {static_cast<Dtype>(gemm.b_type), gemm.a_scale, gemm.b_scale};
-  return product;
+    matmul.scaling = {static_cast<Dtype>(gemm.b_type), gemm.a_scale, gemm.b_scale};
+  return matmul;
 }
 
-/// Computes a product, which the profile lists with `what` follows it.
-static void multiply(ShaleRank *rank, const Product &product, const char *what) {
+/// Computes a matmul, which the profile lists with `what` follows it.
+static void multiply(ShaleRank *rank, const Matmul &matmul, const char *what) {
   record(
-      {"matrix product", rank->node},
+      {"matmul", rank->node},
       [&](char *text, size_t size) {
-        std::string times = product.batch == 1 ? "" : format("%lld x ", (long long)product.batch);
-        snprintf(text, size, "gemm %s %c%c %s%lld x %lld x %lld%s%s", nameOf(product.type),
-                 product.transposeA ? 'T' : 'N', product.transposeB ? 'T' : 'N', times.c_str(),
-                 (long long)product.m, (long long)product.n, (long long)product.k,
-                 *what ? ", " : "", what);
+        std::string times = matmul.batch == 1 ? "" : format("%lld x ", (long long)matmul.batch);
+        snprintf(text, size, "gemm %s %c%c %s%lld x %lld x %lld%s%s", nameOf(matmul.type),
+                 matmul.transposeA ? 'T' : 'N', matmul.transposeB ? 'T' : 'N', times.c_str(),
+                 (long long)matmul.m, (long long)matmul.n, (long long)matmul.k, *what ? ", " : "",
+                 what);
       },
-      [&] { rank->device->multiply(product); });
+      [&] { rank->device->multiply(matmul); });
 }
 
 extern "C" void shale_gemm(ShaleRank *rank, const ShaleGemm *gemm) {
-  Product product = productOf(*gemm);
-  product.tf32 = gemm->type == SHALE_F32 && rank->program->allow_tf32 != 0;
+  Matmul matmul = matmulOf(*gemm);
+  matmul.tf32 = gemm->type == SHALE_F32 && rank->program->allow_tf32 != 0;
   Observed observed(rank, [&](Observer &o) {
     Operand result{gemm->c, gemm->batch * gemm->m * gemm->n, gemm->result_type};
     std::vector<Operand> reads = {{gemm->a, gemm->batch * gemm->m * gemm->k, gemm->type},
@@ -144,9 +144,9 @@ extern "C" void shale_gemm(ShaleRank *rank, const ShaleGemm *gemm) {
     }
     if (gemm->accumulate)
       reads.push_back(result);
-    o.call("matrix product", reads, {result});
+    o.call("matmul", reads, {result});
   });
-  multiply(rank, product, "");
+  multiply(rank, matmul, "");
 }
 
 extern "C" void shale_gemm_epilogue(ShaleRank *rank, const ShaleGemm *gemm,
@@ -157,20 +157,20 @@ extern "C" void shale_gemm_epilogue(ShaleRank *rank, const ShaleGemm *gemm,
     if (epilogue->before)
       writes.push_back({epilogue->before, elements, gemm->type});
     int64_t extra = epilogue->epilogue == SHALE_EPILOGUE_GELU_GRAD ? elements : gemm->n;
-    o.call("matrix product",
+    o.call("matmul",
            {{gemm->a, gemm->m * gemm->k, gemm->type},
             {gemm->b, gemm->k * gemm->n, gemm->b_type},
             {epilogue->with, extra, gemm->type}},
            writes);
   });
-  Product product = productOf(*gemm);
-  product.epilogue = {static_cast<ShaleEpilogue>(epilogue->epilogue),
-                      epilogue->with,
-                      epilogue->before,
-                      epilogue->kernel,
-                      epilogue->rows,
-                      epilogue->grain};
-  multiply(rank, product, nameOf(product.epilogue.kind));
+  Matmul matmul = matmulOf(*gemm);
+  matmul.epilogue = {static_cast<ShaleEpilogue>(epilogue->epilogue),
+                     epilogue->with,
+                     epilogue->before,
+                     epilogue->kernel,
+                     epilogue->rows,
+                     epilogue->grain};
+  multiply(rank, matmul, nameOf(matmul.epilogue.kind));
 }
 
 namespace {

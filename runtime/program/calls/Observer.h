@@ -21,7 +21,7 @@ struct Operand {
 class Observer {
 public:
   virtual ~Observer() = default;
-  /// A kernel, a product or attention; `what` names it.
+  /// A kernel, a matmul or attention; `what` names it.
   virtual void call(const char *what, const std::vector<Operand> &reads,
                     const std::vector<Operand> &writes) = 0;
   /// `source` is null for a fill.

@@ -159,7 +159,7 @@ private:
   std::vector<CLI::Option *> foreign; ///< of other optimizers
   // Values that Options has in another form.
   bool help = false, noShuffle = false, noGraph = false;
-  std::string tuneProducts = "true", fileSize = "5GB";
+  std::string tuneMatmuls = "true", fileSize = "5GB";
   std::vector<std::string> trace;
 };
 
@@ -383,7 +383,7 @@ void FlagParser::addDeviceFlags(const char *g) {
   choice(
       g, "--comm", o.comm, "HOW", {"nccl", "staged"},
       "collectives: nccl, between GPUs; staged, through host memory (ranks may then share a GPU)");
-  choice(g, "--tune-products", tuneProducts, "HOW", {"true", "false"},
+  choice(g, "--tune-matmuls", tuneMatmuls, "HOW", {"true", "false"},
          "time cuBLASLt's algorithms at the first start, and keep the choice beside the program; "
          "false: use the first algorithm that cuBLASLt proposes");
   text(
@@ -509,7 +509,7 @@ Parsed FlagParser::run(int argc, const char *const *argv) {
     return parsed;
   }
   o.graph = !noGraph;
-  o.tuneProducts = tuneProducts == "true";
+  o.tuneMatmuls = tuneMatmuls == "true";
   o.shuffle = !noShuffle;
   o.seedGiven = seed->count() > 0;
   o.tokenDtypeGiven = tokenDtype->count() > 0;

@@ -49,7 +49,7 @@ struct Options {
   std::string reportBuffers, reportDevice; // files; empty: none
   std::string deviceLibraries;             // folder; empty: the loader's
   bool graph = true;                       // whether the device replays a captured step
-  bool tuneProducts = true;                // whether algorithms of products are timed
+  bool tuneMatmuls = true;                 // whether algorithms of matmuls are timed
   std::string comm = "nccl"; // of a device with its own memory: nccl, or staged through the host
 
   std::vector<std::pair<std::string, std::string>> values; // of all flags, by name, as text

@@ -20,7 +20,7 @@ int launchRanks(int count, char **argv, int restarts, const std::string &out);
 /// before and after it; a small enough cut goes to the cache and is not merged back.
 /// When the buffer is freed, the chunk lacks these bytes for the next buffer of the
 /// same size, which is taken from new memory. oneDNN allocates an aligned buffer per
-/// product: a thread was seen to keep 26 MB for buffers of 3.6 MB. If `localRanks`
+/// matmul: a thread was seen to keep 26 MB for buffers of 3.6 MB. If `localRanks`
 /// exceeds the number of cores, also makes idle OpenMP threads sleep instead of spin.
 /// Returns if nothing is to be done or it cannot be done.
 void executeWithoutCaches(char **argv, int localRanks);

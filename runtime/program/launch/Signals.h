@@ -1,7 +1,7 @@
 // Signals that request an orderly exit: SIGTERM, SIGUSR1, SIGHUP (exit code 75) and SIGINT (130).
 //
 // They are blocked in every thread from before main() on, through exec, and one thread waits for
-// them: no handler ever runs on a thread that computes. oneDNN's generated products run with the
+// them: no handler ever runs on a thread that computes. oneDNN's generated matmuls run with the
 // stack pointer inside a heap buffer, where the kernel's signal frame would overwrite memory.
 #ifndef SHALE_RUNTIME_PROGRAM_LAUNCH_SIGNALS_H
 #define SHALE_RUNTIME_PROGRAM_LAUNCH_SIGNALS_H

@@ -5,7 +5,7 @@
 #include "runtime/core/Profile.h"
 #include "runtime/core/Trace.h"
 #include "runtime/data/Inputs.h"
-#include "runtime/program/calls/Products.h"
+#include "runtime/program/calls/Matmuls.h"
 #include "runtime/program/reports/Diagnosis.h"
 
 #include <algorithm>
@@ -96,8 +96,8 @@ void LoadedProgram::callDirectly(ShaleFunction function) {
            reinterpret_cast<float *>(results->compiled()));
 }
 
-std::vector<Product> LoadedProgram::products() {
-  return listProducts(self, [&] {
+std::vector<Matmul> LoadedProgram::matmuls() {
+  return listMatmuls(self, [&] {
     for (ShaleFunction function :
          {program.accumulate_first, program.accumulate_next, program.step, program.evaluate})
       if (function)

@@ -53,8 +53,8 @@ public:
   const float *read() { return reinterpret_cast<const float *>(results->read()); }
   /// Returns the address to which compiled functions write a metric.
   const char *resultAt(int metric) const { return results->compiled() + metric * sizeof(float); }
-  /// Returns the products of all functions, in the order of their calls, without running them.
-  std::vector<Product> products();
+  /// Returns the matmuls of all functions, in the order of their calls, without running them.
+  std::vector<Matmul> matmuls();
 
 private:
   void placeConstants();

@@ -16,7 +16,7 @@
 #include "runtime/program/flags/Limits.h"
 #include "runtime/program/launch/SameRun.h"
 #include "runtime/program/launch/Signals.h"
-#include "runtime/program/loop/ProductChooser.h"
+#include "runtime/program/loop/MatmulChooser.h"
 #include "runtime/program/reports/Describe.h"
 
 #include <algorithm>
@@ -235,7 +235,7 @@ int Training::runToEnd() {
     recordSignals();
   // An evaluation writes no files; a run that is over has no step to time for.
   bool trains = !options.evalOnly && begin.step < options.end();
-  if (int code = ProductChooser(setup, *loaded, logs->progress()).choose(trains)) {
+  if (int code = MatmulChooser(setup, *loaded, logs->progress()).choose(trains)) {
     setup.peers().barrier();
     return code;
   }

@@ -1,6 +1,6 @@
 // --report-buffers: records which buffers the compiled step actually uses.
 //
-// The first watched step is recorded with all its micro-batches: every launch, product,
+// The first watched step is recorded with all its micro-batches: every launch, matmul,
 // collective and copy between device and host memory, with the addresses that it reads
 // and writes. From these events alone it is derived which buffers are in use when the
 // update begins and which gathered units are live at the same time. In the second step,

@@ -21,7 +21,7 @@ WARMUP = 6  # steps that do not count
 PROFILE, PROFILED = "by kernel", 4  # name of the trial, and its steps
 COUNTED = 5  # kernels whose counters are read
 # What a kernel belongs to, by a part of its name: the first that has one.
-KINDS = {"updates": f"^{OURS}adamw", "other kernels": f"^{OURS}", "attention": "cudnn|fmha|flash", "products": "nvjet|gemm|cutlass|xmma|splitK|cublas", "the rest": ""}
+KINDS = {"updates": f"^{OURS}adamw", "other kernels": f"^{OURS}", "attention": "cudnn|fmha|flash", "matmuls": "nvjet|gemm|cutlass|xmma|splitK|cublas", "the rest": ""}
 # Counters of ncu: of the GPU's time, of bytes between it and its memory, and the share of the memory's rate.
 COUNTERS = {"gpu__time_duration.sum": "time", "dram__bytes.sum": "bytes", "dram__throughput.avg.pct_of_peak_sustained_elapsed": "percent"}
 

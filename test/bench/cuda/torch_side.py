@@ -78,7 +78,7 @@ class LlamaBlock(nn.Module):
 
 
 class Head(nn.Module):
-    """The last norm, the product with the vocabulary and the loss."""
+    """The last norm, the matmul with the vocabulary and the loss."""
 
     def __init__(self, c, norm, tied):
         super().__init__()

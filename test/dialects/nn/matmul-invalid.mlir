@@ -45,9 +45,9 @@ func.func @matmul_c3_m(%a: tensor<6x4xf32>, %b: tensor<4x8xf32>) {
 
 // -----
 
-// matmul_add_c1: the sum of bf16 products is not f32
+// matmul_add_c1: the sum of bf16 matmuls is not f32
 func.func @matmul_add_c1(%s: tensor<6x8xbf16>, %a: tensor<6x4xbf16>, %b: tensor<4x8xbf16>) {
-  // expected-error@+1 {{the result must have the type in which products of 'tensor<6x4xbf16>' are summed; got 'tensor<6x8xbf16>'}}
+  // expected-error@+1 {{the result must have the type in which matmuls of 'tensor<6x4xbf16>' are summed; got 'tensor<6x8xbf16>'}}
   %0 = nn.matmul_add %s, %a, %b : (tensor<6x8xbf16>, tensor<6x4xbf16>, tensor<4x8xbf16>) -> tensor<6x8xbf16>
   return
 }

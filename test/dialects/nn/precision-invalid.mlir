@@ -21,7 +21,7 @@ module attributes {nn.precision = "bf16"} {}
 
 // -----
 
-// matmul_c1: a product of f32 operands has a 16-bit result.
+// matmul_c1: a matmul of f32 operands has a 16-bit result.
 func.func @narrow(%a: tensor<4x8xf32>, %b: tensor<8x2xf32>) {
   // expected-error@+1 {{element types equal}}
   %0 = nn.matmul %a, %b : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xbf16>

@@ -34,7 +34,7 @@ func.func @quantized_matmul_c1_batch(%a: tensor<2x4x8xf8E4M3FN>, %s: tensor<f32>
 
 // -----
 
-// quantized_matmul_c2: no library has products of two matrices of e5m2
+// quantized_matmul_c2: no library has matmuls of two matrices of e5m2
 func.func @quantized_matmul_c2(%a: tensor<4x8xf8E5M2>, %s: tensor<f32>) {
   // expected-error@+1 {{needs at most one operand of f8E5M2}}
   %0 = nn.quantized_matmul %a, %a scales %s, %s : tensor<4x8xf8E5M2>, tensor<4x8xf8E5M2> -> tensor<4x4xbf16>

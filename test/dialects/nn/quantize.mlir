@@ -2,7 +2,7 @@
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 // RUN: shale-run %s --function=values --print=12 | FileCheck %s --check-prefix=VALUES
 // RUN: shale-run %s --function=wide --print=12 | FileCheck %s --check-prefix=WIDE
-// RUN: shale-run %s --function=product | FileCheck %s --check-prefix=PRODUCT
+// RUN: shale-run %s --function=matmul | FileCheck %s --check-prefix=MATMUL
 
 // CHECK-LABEL: func.func @ops
 // CHECK: %[[X:.*]] = nn.quantize %{{.*}} : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
@@ -34,8 +34,8 @@ func.func @wide() -> tensor<12xf8E5M2> {
 }
 
 // [1 2] [3; 0.5] * 2 * 0.25 = 2.
-// PRODUCT: result0: 1x1xf32 {{.*}} [2]
-func.func @product() -> tensor<1x1xf32> {
+// MATMUL: result0: 1x1xf32 {{.*}} [2]
+func.func @matmul() -> tensor<1x1xf32> {
   %x = nn.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32>
   %y = nn.constant dense<[[3.0, 0.5]]> : tensor<1x2xf32>
   %s = nn.constant dense<2.0> : tensor<f32>

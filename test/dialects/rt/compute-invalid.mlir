@@ -60,7 +60,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %0 = rt.buffer arena activations "x" : memref<16x16xf8E4M3FN>
   %1 = rt.buffer arena activations "y" : memref<16x16xbf16>
-  // expected-error @+1 {{of 8-bit floats needs transpose_b, two scales of f32 and no batch, and any other product no scales; got 'memref<16x16xf8E4M3FN>' and 'memref<16x16xf8E4M3FN>' to 'memref<16x16xbf16>' with 0 scales}}
+  // expected-error @+1 {{of 8-bit floats needs transpose_b, two scales of f32 and no batch, and any other matmul no scales; got 'memref<16x16xf8E4M3FN>' and 'memref<16x16xf8E4M3FN>' to 'memref<16x16xbf16>' with 0 scales}}
   rt.gemm %0, %0 transpose_b to %1 : memref<16x16xf8E4M3FN>, memref<16x16xf8E4M3FN> to memref<16x16xbf16>
 }
 
@@ -81,7 +81,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %1 = rt.buffer arena activations "y" : memref<16x16xbf16>
   %s = rt.buffer arena activations "s" : memref<f32>
-  // expected-error @+1 {{any other product no scales}}
+  // expected-error @+1 {{any other matmul no scales}}
   rt.gemm %1, %1 transpose_b scales %s, %s to %1 : memref<16x16xbf16>, memref<16x16xbf16> scales memref<f32>, memref<f32> to memref<16x16xbf16>
 }
 

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 
-// A kernel without results, and a batch of matrix products.
+// A kernel without results, and a batch of matmuls.
 rt.kernel @nothing(%a: tensor<2x4x8xf32>) -> () {
 }
 // CHECK-LABEL: rt.func @step
@@ -16,7 +16,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   rt.gemm %a, %b transpose_a to %c accumulate : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
 }
 
-// Products of 8-bit floats, which read their scales.
+// Matmuls of 8-bit floats, which read their scales.
 // CHECK-LABEL: rt.func @scaled
 rt.func @scaled inputs = [] hyper = [] metrics = [] {
   %a = rt.buffer arena activations "a" : memref<16x32xf8E5M2>

@@ -1,7 +1,7 @@
 """Runs the forward graph of an ONNX model through the interpreter and through compiled kernels, and compares its outputs.
 
 A program trains, and has no output but its weights. So each output is multiplied by a parameter of zeros: the loss is the sum of the
-products, the gradient of the parameter is the output, and after one step of SGD with a rate of 1 the parameter is minus the output. This
+matmuls, the gradient of the parameter is the output, and after one step of SGD with a rate of 1 the parameter is minus the output. This
 goes through the whole compiler and the program's kernels, as any training does.
 """
 import pathlib

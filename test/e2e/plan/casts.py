@@ -9,7 +9,7 @@ Looks at every kernel of the fixtures' programs in 16-bit floats, with several s
   is the exception.
 - A kernel that only rounds must read f32 state (a master that is sent or has a rounded copy), or the f32 result of a kernel of
   its own or of a collective.
-- Products read and write 16-bit floats.
+- Matmuls read and write 16-bit floats.
 """
 import math
 
@@ -74,9 +74,9 @@ def check_program(program, what):
     kernels = {name: Kernel(op) for name, op in program.symbols("rt.kernel").items()}
     if not kernels or not program.ops("rt.gemm"):
         raise Deviates(f"{what}: found no kernels")
-    for product in program.ops("rt.gemm"):
-        if product.operands[0].element == "f32" and product.operands[2].element.endswith("f16"):
-            raise Deviates(f"{what}: a product widens into memory")
+    for matmul in program.ops("rt.gemm"):
+        if matmul.operands[0].element == "f32" and matmul.operands[2].element.endswith("f16"):
+            raise Deviates(f"{what}: a matmul widens into memory")
     rounds, last = 0, {}  # `last`: the names of the ops that made a value
     for op in program.walk():
         if collective(op) in ("all_reduce", "reduce_scatter"):

@@ -25,7 +25,7 @@ from runner import MODELS, Deviates, main, metrics, run
 
 STEPS, ROWS, BAR = 5, 8, 0.05
 # Lines for libraries and for memory outside the blocks, and the part of the heap line that a program's tables take.
-OTHERS, TABLES = ("panels of products", "connections", "heap and stacks", "process"), 48 << 10
+OTHERS, TABLES = ("panels of matmuls", "connections", "heap and stacks", "process"), 48 << 10
 LOSS = ["--loss", "next-token:logits"]
 # Flags of the small model, and of the one with dropout.
 WATCHED = [("small", 2, ["--shard", "full", "--offload", "all", "--recompute", "block"]),
@@ -81,13 +81,13 @@ def check_allocations(a, work, program, ranks, threads, lines, batches=1):
         if own:
             raise Deviates(f"{ranks} rank(s): Shale's code allocates after the first step: {own}")
         if not any(row[0] == "caller" and row[1].startswith("libdnnl") for row in rows):
-            raise Deviates("the preloaded library recorded no product of oneDNN")
+            raise Deviates("the preloaded library recorded no matmul of oneDNN")
         peaks = {row[1]: int(row[2]) for row in rows if row[0] == "module"}
-        products = next(size for what, size in lines.items() if what.startswith("panels of products"))
+        matmuls = next(size for what, size in lines.items() if what.startswith("panels of matmuls"))
         # The process line includes the code that oneDNN compiles, which has at most 6 MB of addresses.
         held = sum(size for name, size in peaks.items() if name.startswith("libdnnl"))
-        if held > products + (6 << 20):
-            raise Deviates(f"{ranks} rank(s): oneDNN holds {held} bytes at once, but the plan has {products}")
+        if held > matmuls + (6 << 20):
+            raise Deviates(f"{ranks} rank(s): oneDNN holds {held} bytes at once, but the plan has {matmuls}")
         blocks = sum(size for what, size in lines.items() if not what.startswith(OTHERS))
         connections = lines.get("connections, bounded", 0)  # with those of Gloo's contexts
         if not 0 <= peaks["program"] - blocks <= TABLES + connections:
@@ -138,7 +138,7 @@ def check(a, work):
         resident = max(line["memory_bytes"] for line in train(folder, program, f"run-{program}", threads, {}))
         found.append(f"{ranks} rank(s) of {axis} take {resident / 1e6:.1f} MB of {stated / 1e6:.1f} stated")
         # The plan assumes oneDNN's AVX-512 kernels. Kernels for other CPUs pack less or nothing.
-        least = stated if has_avx512() else stated - sum(size for what, size in lines.items() if what.startswith("panels of products"))
+        least = stated if has_avx512() else stated - sum(size for what, size in lines.items() if what.startswith("panels of matmuls"))
         if not least * (1 - BAR) <= resident <= stated:
             raise Deviates(found[-1])
     check_watched(a, work)

@@ -4,7 +4,7 @@
 usage: e2e sequence --build DIR
 
 The activations that live from the forward pass into the backward pass, by the memory report of the plan: each that belongs to a norm, a residual
-sum, a dropout, a product or attention has exactly 1/tp of its bytes on one rank, on 2 and 4 tensor ranks, for GPT-2, Llama and a model
+sum, a dropout, a matmul or attention has exactly 1/tp of its bytes on one rank, on 2 and 4 tensor ranks, for GPT-2, Llama and a model
 with dropout. Without sequence parallelism those of norms are not split. What belongs to labels and positions has the size of the data.
 """
 import json

@@ -45,9 +45,9 @@ def check_kernels(program, recomputes):
 
 
 def spoil(name, program):
-    """The text of the program in which the first product of that kernel, the activation, is a sum."""
-    product = next(op for op in program.symbols("rt.kernel")[name].body if op.name == "nn.mul")
-    return program.with_lines({product: program.line(product).replace("nn.mul", "nn.add")})
+    """The text of the program in which the first matmul of that kernel, the activation, is a sum."""
+    matmul = next(op for op in program.symbols("rt.kernel")[name].body if op.name == "nn.mul")
+    return program.with_lines({matmul: program.line(matmul).replace("nn.mul", "nn.add")})
 
 
 class Programs:
@@ -64,7 +64,7 @@ class Programs:
         return read_program(self.case.bin, next((self.work / f"{name}-ir").glob("*-plan.mlir")))
 
     def check_why(self, program, joined, flags):
-        """--why states that a kernel computes a node again beside others, and that the products of gate and up are kept."""
+        """--why states that a kernel computes a node again beside others, and that the matmuls of gate and up are kept."""
         again = [(op, op.attributes["mem.recomputes"]) for op in program.walk() if "mem.recomputes" in op.attributes]
         alone = [nodes[0] for _, nodes in again if len(nodes) == 1]
         beside = next(nodes for op, nodes in again if op.name == "rt.launch" and op.symbol("kernel") == joined)

@@ -5,7 +5,7 @@ usage: e2e touched --build DIR --case test/models/gpt2
 
 The planner, the verifier, the interpreter and --report-buffers all use the accesses that ops declare. This test does not. LLVM's address
 sanitizer pass puts a call before every load and store of the kernels. test/shim/Touched.cpp records these addresses, and the ranges
-of products, copies and collectives, for each call on each rank. The planned IR only provides the buffers that a call names: the
+of matmuls, copies and collectives, for each call on each rank. The planned IR only provides the buffers that a call names: the
 allocation of each operand. The test checks for one step:
 
 - A call touches only bytes of its operands, at the planned addresses.

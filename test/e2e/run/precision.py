@@ -65,7 +65,7 @@ COMBINED = [
     ("grad", 2, "--param-dtype f16 --reduce-dtype f16 --sync-every-microbatch=false", "optimizer"),
     ("grad", 4, "--mesh=replica=2,fsdp=2 --param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", "params,optimizer"),
     ("optimizer", 2, "--param-dtype bf16 --reduce-dtype bf16", "grads"),
-    ("full", 2, "--param-dtype bf16 --product-dtype fp8 --recompute block", "all"),
+    ("full", 2, "--param-dtype bf16 --matmul-dtype fp8 --recompute block", "all"),
     ("none", 2, "--param-dtype f16 --master-dtype none --optimizer-dtype bf16", "params"),
 ]
 

@@ -15,7 +15,7 @@ Llama on meshes with a tensor axis, by plans that are typed and by the plan that
   shapes of PyTorch's final weights.
 - After the deletion of any collective the interpreter computes other results.
 - The plan that is found for a block of Llama, GPT-2, ViT and plain is that of brute force over all parameters, and the same after all names
-  are changed. A block of GPT-2 or ViT needs as many sums as one of Llama, although one product computes queries, keys and values of GPT-2.
+  are changed. A block of GPT-2 or ViT needs as many sums as one of Llama, although one matmul computes queries, keys and values of GPT-2.
 """
 import json
 import re

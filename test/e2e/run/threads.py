@@ -4,9 +4,9 @@
 usage: e2e threads --build DIR
 
 Compares loss and gradient norm of each step and the final weights of the three fixtures, with 16-bit floats, recomputation, updates on the
-host and two ranks; and of a GPT so wide that its products are cut into pieces and its kernels into several blocks per thread. The programs print
-their number of threads, so the test also works on a machine with one core. A mutant whose products depend on the number of threads
-(test/shim/Products.cpp) is noticed.
+host and two ranks; and of a GPT so wide that its matmuls are cut into pieces and its kernels into several blocks per thread. The programs print
+their number of threads, so the test also works on a machine with one core. A mutant whose matmuls depend on the number of threads
+(test/shim/Matmuls.cpp) is noticed.
 """
 import os
 import re
@@ -32,10 +32,10 @@ def check_same(what, folder, train):
         same_bits(folder / f"run{COUNTS[0]}", folder / f"run{threads}", f"{what}, {COUNTS[0]} and {threads} threads,")
 
 
-def check_mutant(case, folder, program, products):
-    """A run whose products are sums of as many parts as there are threads must not pass for one with equal bits."""
-    expect_deviation(lambda: check_same("the mutant", folder, lambda out, env: case.train(program, out, 4, environment={**env, "LD_PRELOAD": str(products)})),
-                     "that products depend on the number of threads", "and 2 threads")
+def check_mutant(case, folder, program, matmuls):
+    """A run whose matmuls are sums of as many parts as there are threads must not pass for one with equal bits."""
+    expect_deviation(lambda: check_same("the mutant", folder, lambda out, env: case.train(program, out, 4, environment={**env, "LD_PRELOAD": str(matmuls)})),
+                     "that matmuls depend on the number of threads", "and 2 threads")
 
 
 def check(a, work):
@@ -46,7 +46,7 @@ def check(a, work):
         check_same(f"{name} {shard} {' '.join(flags)}", folder, lambda out, env: case.train(folder / "train", out, 4, environment=env))
         if number == 0:
             (folder / "mutant").mkdir()
-            check_mutant(case, folder / "mutant", folder / "train", f"{a.build}/lib/libshale_split_products.so")
+            check_mutant(case, folder / "mutant", folder / "train", f"{a.build}/lib/libshale_split_matmuls.so")
     wide = work / "wide"
     write_model(wide, **WIDE)
     run([f"{a.build}/bin/shalec", wide / "model.onnx", "-o", wide / "train", "--dim", "batch=4", "--loss", "next-token:logits"], "shalec")

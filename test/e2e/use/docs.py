@@ -40,7 +40,7 @@ FOREIGN = {"--param", "--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
            "--gtest_filter", "--secret", "--from-file", "--local-dir", "--model_args", "--tasks", "--include_path", "--batch_size", "--device", "--outfile", "--outtype", "--install", "--prefix", "--build", "--gpus-per-task", "--cuda-graph-trace", "--kernel-name"}
 # Flags of programs for GPUs only; test/lib/Target/CUDA/run.test checks that they exist.
-GPU = {"--cuda-libraries", "--comm", "--no-graph", "--report-device", "--tune-products"}
+GPU = {"--cuda-libraries", "--comm", "--no-graph", "--report-device", "--tune-matmuls"}
 SECONDS = 600
 LOADER = "error while loading shared libraries"
 

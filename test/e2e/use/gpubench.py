@@ -110,10 +110,10 @@ def check_profile(folder, libraries, work):
     replace(tools / "ncu", "cat <<'E'\nstep 1\n" + "\n".join(rows) + "\nE")
     need(bench(*words, "counters", environment=environment), "counters")
     need_rows(folder, [], {
-        "gpt2-124m, by kernel": r"none \| 0\.0 ms: updates 0\.0, other kernels 0\.0, attention 0\.0, products 0\.0, the rest 0\.0, nothing 0\.0; 5 launches",
+        "gpt2-124m, by kernel": r"none \| 0\.0 ms: updates 0\.0, other kernels 0\.0, attention 0\.0, matmuls 0\.0, the rest 0\.0, nothing 0\.0; 5 launches",
         counters: r"none \| kernel_ln_1_reduce_3 82 %, kernel_adamw_4 82 %"})
     found = json.loads((folder / "results" / "gpt2-124m.json").read_text())["profile"]["programs"]["by kernel"]
-    expected = {"updates": 1e-4, "other kernels": 2e-4, "attention": 1e-4, "products": 4e-4, "the rest": 5e-5}
+    expected = {"updates": 1e-4, "other kernels": 2e-4, "attention": 1e-4, "matmuls": 4e-4, "the rest": 5e-5}
     if any(abs(found["kinds"][kind] - ms) > 1e-9 for kind, ms in expected.items()) or abs(found["idle_ms"] - 1.5e-4) > 1e-9:
         raise Deviates(f"the profile has {found['kinds']} and {found['idle_ms']} ms of nothing, not {expected}")
     program.write_bytes(kept)

@@ -1,6 +1,6 @@
 // RUN: shale-run %s | FileCheck %s
 
-// All four read the same matrices, so all give the same product.
+// All four read the same matrices, so all give the same matmul.
 // CHECK-LABEL: @flags
 // CHECK: result0: 2x2xf32 {{.*}} [4, 5, 10, 11]
 // CHECK: result1: 2x2xf32 {{.*}} [4, 5, 10, 11]
@@ -18,7 +18,7 @@ func.func @flags() -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>, tensor
   return %0, %1, %2, %3 : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
 
-// Products accumulate wider than their type: 256 ones are lost one by one in bf16.
+// Matmuls accumulate wider than their type: 256 ones are lost one by one in bf16.
 // CHECK-LABEL: @batches
 // CHECK: result0: 2x1x1xf32 {{.*}} [3, 14]
 // CHECK: result1: 1x1xbf16 {{.*}} [512]

@@ -114,7 +114,7 @@ class SmallEpsilon(Tokens):
 
 
 class ZeroAdapters(Tokens):
-    """Two layers of zeros: one initializer in the file, and their products are merged."""
+    """Two layers of zeros: one initializer in the file, and their matmuls are merged."""
 
     def __init__(self):
         super().__init__()

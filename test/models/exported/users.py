@@ -411,7 +411,7 @@ class WrittenExperts(LoopedExperts):
 
 
 class GroupedExperts(LoopedExperts):
-    """Products of grouped experts, of rows in the order of their experts."""
+    """Matmuls of grouped experts, of rows in the order of their experts."""
 
     def __init__(self):
         super().__init__()

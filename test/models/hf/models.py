@@ -7,8 +7,8 @@ WIDTH = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 GROUPS = {"num_key_value_heads": 2}
 SMALL_GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2}
-# Every expert computes every token that chose it by a batched product: shapes are static. The default loops over the experts that were chosen,
-# or uses a grouped product, which no exporter writes.
+# Every expert computes every token that chose it by a batched matmul: shapes are static. The default loops over the experts that were chosen,
+# or uses a grouped matmul, which no exporter writes.
 EXPERTS = {"num_experts_per_tok": 2, "experts_implementation": "batched_mm", "output_router_logits": True, "router_aux_loss_coef": 0.02}
 CAUSAL = {
     "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**SMALL_GPT)),

@@ -11,7 +11,7 @@
 // RUN: not shale-opt %s --shale-assign-optimizers='optimizer=muon optimizer-for==muon' 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not shale-opt %s --shale-assign-optimizers='optimizer=nosuch' 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// The table, the positions that no product reads, the vector and the head are AdamW's. A product between weight and head, such as
+// The table, the positions that no matmul reads, the vector and the head are AdamW's. A matmul between weight and head, such as
 // that of the transposed `down`, is hidden.
 // CHECK: @embed.w {{.*}}nn.optimizer = "adamw"
 // CHECK: @positions {{.*}}nn.optimizer = "adamw"

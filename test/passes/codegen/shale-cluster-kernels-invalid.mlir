@@ -12,7 +12,7 @@ func.func @different(%x: tensor<4xf32>, %y: tensor<6xf32>) -> (tensor<4xf32>, te
 
 // -----
 
-func.func @product(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+func.func @matmul(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // expected-error @+1 {{no schedule found for this kernel}}
   %0 = nn.cluster (%a = %x : tensor<4x4xf32>) -> tensor<4x4xf32> {
     // expected-error @+1 {{cannot be part of a kernel}}

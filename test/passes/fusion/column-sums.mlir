@@ -19,7 +19,7 @@
 // CPU: return
 
 module attributes {nn.target = "cuda:sm_90a"} {
-// The gradient of an RMSNorm, its weight's, and the sum of a result in 16 bits, which a product reads in another shape: one kernel of 16
+// The gradient of an RMSNorm, its weight's, and the sum of a result in 16 bits, which a matmul reads in another shape: one kernel of 16
 // parts of 16 rows, which writes over an input. The shape changes outside of it.
 // CHECK-LABEL: @rms_norm
 // CHECK-SAME: (%[[X:.*]]: tensor<256x128xbf16>, %{{.*}}: tensor<256xf32>, %{{.*}}: tensor<256x128xbf16>,
@@ -53,8 +53,8 @@ func.func @rms_norm(%x: tensor<256x128xbf16>, %rstd: tensor<256xf32>, %dy: tenso
   %again = nn.cast %shaped : tensor<4x64x128xbf16> -> tensor<4x64x128xf32>
   %bias = nn.reduce sum %again dims = [0, 1] : tensor<4x64x128xf32> -> tensor<128xf32>
   %flat = nn.reshape %shaped : tensor<4x64x128xbf16> -> tensor<256x128xbf16>
-  %product = nn.matmul %flat, %other : (tensor<256x128xbf16>, tensor<128x128xbf16>) -> tensor<256x128xbf16>
-  return %product, %dw, %bias : tensor<256x128xbf16>, tensor<128xf32>, tensor<128xf32>
+  %matmul = nn.matmul %flat, %other : (tensor<256x128xbf16>, tensor<128x128xbf16>) -> tensor<256x128xbf16>
+  return %matmul, %dw, %bias : tensor<256x128xbf16>, tensor<128xf32>, tensor<128xf32>
 }
 
 // Not together: sums whose parts would be rows of another length, and a sum of more columns than a thread keeps in registers.

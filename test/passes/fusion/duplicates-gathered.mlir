@@ -12,9 +12,9 @@ dist.unit @u on @mesh["fsdp"] groups = [#group]
 func.func @gathered(%shard: tensor<8xf32>, %x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %dy: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %whole = dist.unit_gather %shard @u[0] over "fsdp" {nn.phase = #nn.phase<forward>} : tensor<8xf32> -> tensor<16xf32>
   %b = dist.unit_view %whole @u[0] @b {nn.phase = #nn.phase<forward>} : tensor<16xf32> -> tensor<8xf32>
-  %product = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %matmul = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %bias = nn.broadcast %b dims = [1] {nn.phase = #nn.phase<forward>} : tensor<8xf32> -> tensor<4x8xf32>
-  %sum = nn.add %product, %bias {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  %sum = nn.add %matmul, %bias {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   %y = nn.gelu %sum tanh {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   %s = nn.mul %sum, %sum {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
   %dx = nn.mul %dy, %s {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
@@ -27,9 +27,9 @@ func.func @gathered(%shard: tensor<8xf32>, %x: tensor<4x8xf32>, %w: tensor<8x8xf
 // CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<8xf32>, %{{.*}} = %{{.*}} : tensor<4x8xf32>, %{{.*}} = %{{.*}} : tensor<4x8xf32>) -> tensor<4x8xf32>
 func.func @whole(%whole: tensor<16xf32>, %x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %dy: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %b = dist.unit_view %whole @u[0] @b {nn.phase = #nn.phase<forward>} : tensor<16xf32> -> tensor<8xf32>
-  %product = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %matmul = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %bias = nn.broadcast %b dims = [1] {nn.phase = #nn.phase<forward>} : tensor<8xf32> -> tensor<4x8xf32>
-  %sum = nn.add %product, %bias {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
+  %sum = nn.add %matmul, %bias {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   %y = nn.gelu %sum tanh {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   %s = nn.mul %sum, %sum {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
   %dx = nn.mul %dy, %s {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>

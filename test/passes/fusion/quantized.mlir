@@ -1,6 +1,6 @@
-// Products of 8-bit floats against NumPy: as `quantized` of nn.matmul, and as nn.quantized_matmul of rounded operands.
+// Matmuls of 8-bit floats against NumPy: as `quantized` of nn.matmul, and as nn.quantized_matmul of rounded operands.
 // RUN: %python %S/quantized.py %s | FileCheck %s
-// RUN: shale-opt %s --shale-quantize-products -o %t.mlir
+// RUN: shale-opt %s --shale-quantize-matmuls -o %t.mlir
 // RUN: FileCheck %s --check-prefix=IR --input-file %t.mlir
 // RUN: %python %S/quantized.py %t.mlir | FileCheck %s
 // CHECK: y: 1536 elements

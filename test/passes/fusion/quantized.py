@@ -1,4 +1,4 @@
-"""Compares products of 8-bit floats with a computation of their own in NumPy: forward, and both gradients.
+"""Compares matmuls of 8-bit floats with a computation of their own in NumPy: forward, and both gradients.
 
 usage: quantized.py MODULE
 
@@ -48,7 +48,7 @@ def quantized(x, form):
     return rounded(x * factor, form), np.float64(np.float32(1) / factor)
 
 
-def product(x, y, kinds):
+def matmul(x, y, kinds):
     (a, s), (b, t) = quantized(x, kinds[0]), quantized(y, kinds[1])
     return (a @ b.T) * (s * t)
 
@@ -74,7 +74,7 @@ def step(g):
         return [value.copy() for _, value in sorted(read_safetensors(folder / "out.safetensors").items())]
 
 
-wanted = [product(x, w, ("e4m3", "e4m3")), product(g, w.T, ("e5m2", "e4m3")), product(g.T, x.T, ("e5m2", "e4m3"))]
+wanted = [matmul(x, w, ("e4m3", "e4m3")), matmul(g, w.T, ("e5m2", "e4m3")), matmul(g.T, x.T, ("e5m2", "e4m3"))]
 for name, have, want in zip(("y", "dx", "dw"), step(g), wanted, strict=True):
     error = np.abs(have - want)
     if not (error <= 2.0 ** -8 * np.abs(want)).all():

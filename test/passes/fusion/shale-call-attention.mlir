@@ -15,7 +15,7 @@
 // EQUAL-DAG: @lengths: 2 values, 0 differ in value
 // Remarks give the reason why attention is not a library call.
 // RUN: shale-opt %s --shale-call-attention --remarks-filter=call-attention 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// REMARK: attention is computed by products and generated kernels: it has a mask other than the causal one
+// REMARK: attention is computed by matmuls and generated kernels: it has a mask other than the causal one
 // REMARK: it has a mask other than the causal one
 // REMARK: it drops probabilities
 // REMARK: no library that this build calls has its types and sizes

@@ -14,8 +14,8 @@
 // EXACT: @step: 3 values, 0 differ in their bits
 // EXACT: @others: 5 values, 0 differ in their bits
 // RUN: shale-opt %s --shale-call-epilogues --remarks-filter=call-epilogues 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// REMARK-COUNT-4: the product's {{gelu_grad|gelu|bias}} may be computed by the library
-// REMARK-NOT: the product's
+// REMARK-COUNT-4: the matmul's {{gelu_grad|gelu|bias}} may be computed by the library
+// REMARK-NOT: the matmul's
 // On other targets the pass changes nothing and emits no remark.
 // RUN: sed s/cuda:sm_90a/cpu:x86-64-v3/ %s > %t.cpu.mlir
 // RUN: shale-opt %t.cpu.mlir --shale-call-epilogues --remarks-filter=call-epilogues 2>&1 | FileCheck %s --check-prefix=CPU --implicit-check-not=remark
@@ -25,7 +25,7 @@
 // UNKNOWN: error: {{.*}}unknown GPU architecture 'sm_1'
 
 module attributes {nn.target = "cuda:sm_90a"} {
-// The products of a layer and of its gradient. Values before the GELU are stored for the gradient. Phases are kept.
+// The matmuls of a layer and of its gradient. Values before the GELU are stored for the gradient. Phases are kept.
 // CHECK-LABEL: @step
 // CHECK: %[[Y:.*]], %[[Z:.*]] = nn.matmul_epilogue gelu %{{.*}}, %{{.*}} with %{{.*}} {nn.phase = #forward} : (tensor<4x8xbf16>, tensor<8x16xbf16>, tensor<16xbf16>) -> (tensor<4x16xbf16>, tensor<4x16xbf16>)
 // CHECK-NOT: nn.gelu
@@ -121,7 +121,7 @@ func.func @bias(%x: tensor<8x32xbf16> {nn.name = "b.x"}, %w: tensor<32x32xbf16> 
   return %o : tensor<1x8x2x16xbf16>
 }
 
-// Unchanged: a sum that a kernel of the phase reads; a GELU by erf; a product that another op reads; 12 columns; a derivative of another function.
+// Unchanged: a sum that a kernel of the phase reads; a GELU by erf; a matmul that another op reads; 12 columns; a derivative of another function.
 // CHECK-LABEL: @others
 // CHECK-NOT: nn.matmul_epilogue
 func.func @others(%x: tensor<4x8xbf16> {nn.name = "o.x"}, %w: tensor<8x16xbf16> {nn.name = "o.w"}, %b: tensor<16xbf16> {nn.name = "o.b"}, %v: tensor<16x8xbf16> {nn.name = "o.v"},

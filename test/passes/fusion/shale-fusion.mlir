@@ -16,7 +16,7 @@ func.func @rows(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
   return %3, %1 : tensor<4x8xf32>, tensor<4xf32>
 }
 
-// A matrix product between two chains keeps them in separate clusters, since one cluster would be a cycle.
+// A matmul between two chains keeps them in separate clusters, since one cluster would be a cycle.
 // CHECK-LABEL: @detour
 // CHECK: nn.cluster
 // CHECK: nn.matmul
@@ -29,7 +29,7 @@ func.func @detour(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   return %2 : tensor<4x4xf32>
 }
 
-// The bias of a product is added by the kernels that read slices of the sum.
+// The bias of a matmul is added by the kernels that read slices of the sum.
 // CHECK-LABEL: @pieces
 // CHECK-COUNT-2: nn.cluster
 // CHECK-NOT: nn.cluster
@@ -51,7 +51,7 @@ func.func @phases(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
   return %0, %1 : tensor<8xf32>, tensor<8xf32>
 }
 
-// Reshapes stay outside of clusters, where they are free. Products and constants stay outside, too.
+// Reshapes stay outside of clusters, where they are free. Matmuls and constants stay outside, too.
 // CHECK-LABEL: @outside
 // CHECK: nn.constant
 // CHECK: nn.reshape

@@ -19,7 +19,7 @@ func.func @refused(%x: tensor<4x4xf32>, %q: tensor<1x1x4x8xf64>) -> (tensor<4x4x
 
 // -----
 
-// The library's products are of f32 and 16-bit floats.
+// The library's matmuls are of f32 and 16-bit floats.
 func.func @double(%x: tensor<4x4xf64>) -> tensor<4x4xf64> {
   // expected-error@+1 {{'nn.matmul' has no kernel on this target: 'nn.matmul' op cannot be part of a kernel}}
   %0 = nn.matmul %x, %x : (tensor<4x4xf64>, tensor<4x4xf64>) -> tensor<4x4xf64>

@@ -21,7 +21,7 @@ func.func @widen(%x: tensor<4x8xbf16>, %w: tensor<8x8xbf16>, %ids: tensor<4xi64>
   return %0, %1, %2, %3, %4 : tensor<4x8xbf16>, tensor<4x8xbf16>, tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x4xbf16>
 }
 
-// A product whose only reader rounds it is rounded as it is written. If there is another reader or another type, the f32 sum is kept.
+// A matmul whose only reader rounds it is rounded as it is written. If there is another reader or another type, the f32 sum is kept.
 // CHECK-LABEL: @rounded
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xbf16>
 func.func @rounded(%x: tensor<4x8xbf16>, %f: tensor<4x8xf32>) -> (tensor<8x8xbf16>, tensor<8x8xf16>, tensor<8x8xbf16>, tensor<8x8xf32>, tensor<8x8xbf16>) {

@@ -22,8 +22,8 @@
 // EQUAL-DAG: @phases: 2 values, 0 differ in their bits
 
 module attributes {nn.target = "cuda:sm_90a"} {
-// The gradients of gate and up are joined for one product. Their kernel stores the activation, too, and reads gate and up once, although the
-// product that reads the activation comes first.
+// The gradients of gate and up are joined for one matmul. Their kernel stores the activation, too, and reads gate and up once, although the
+// matmul that reads the activation comes first.
 // CHECK-LABEL: func.func @joined
 // CHECK: %[[KEPT:.*]]:2 = mem.barrier
 // CHECK: %[[DH:.*]] = nn.matmul
@@ -89,7 +89,7 @@ func.func @read(%x: tensor<4x64xf32> {nn.name = "read.x"}, %dy: tensor<4x64xf32>
   return %h, %y, %both : tensor<4x64xf32>, tensor<4x8xf32>, tensor<4x128xf32>
 }
 
-// Two products read the recomputed value, which is computed in the kernel of the gradient.
+// Two matmuls read the recomputed value, which is computed in the kernel of the gradient.
 // CHECK-LABEL: func.func @two
 // CHECK: nn.cluster {{.*}} -> (tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x64xf32>)
 // CHECK-NOT: nn.cluster
@@ -108,7 +108,7 @@ func.func @two(%x: tensor<4x64xf32> {nn.name = "two.x"}, %dy: tensor<4x64xf32> {
   return %y, %z, %dx : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x64xf32>
 }
 
-// A path through a product leads from the one to the other.
+// A path through a matmul leads from the one to the other.
 // CHECK-LABEL: func.func @through
 // CHECK: nn.cluster {{.*}} -> tensor<4x64xf32>
 // CHECK: nn.matmul

@@ -69,7 +69,7 @@ func.func @of_a_difference(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v:
   return %y : tensor<1x2x4x8xf32>
 }
 
-// A product of the condition and a large number is added.
+// A matmul of the condition and a large number is added.
 // CHECK-LABEL: func.func @added(
 // CHECK: nn.attention %arg0, %arg1, %arg2 causal scale
 func.func @added(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %v: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {

@@ -22,9 +22,9 @@ func.func @merges_turned(%x: tensor<2x3x5x7xf32>) -> tensor<2x3x35xf32> {
   return %2 : tensor<2x3x35xf32>
 }
 
-// CHECK-LABEL: func.func @product
+// CHECK-LABEL: func.func @matmul
 // CHECK: nn.matmul %arg0, %arg1 transpose_rhs
-func.func @product(%x: tensor<2x5x7xf32>, %y: tensor<2x4x7xf32>) -> tensor<2x5x4xf32> {
+func.func @matmul(%x: tensor<2x5x7xf32>, %y: tensor<2x4x7xf32>) -> tensor<2x5x4xf32> {
   %0 = nn.transpose %y perm = [0, 2, 1] : tensor<2x4x7xf32> -> tensor<2x7x4xf32>
   %1 = nn.matmul %x, %0 : (tensor<2x5x7xf32>, tensor<2x7x4xf32>) -> tensor<2x5x4xf32>
   return %1 : tensor<2x5x4xf32>

@@ -51,7 +51,7 @@ func.func @halves(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}) -> tensor<2x5x
   return %3 : tensor<2x5x3xf32>
 }
 
-// A product that sums over rows which both operands have in one other order, and a sum over the rows.
+// A matmul that sums over rows which both operands have in one other order, and a sum over the rows.
 // CHECK-LABEL: func.func @sums
 // CHECK-NOT: nn.transpose
 // CHECK: %[[X:.*]] = nn.reshape %arg0 : tensor<2x5x6xf32> -> tensor<10x6xf32>

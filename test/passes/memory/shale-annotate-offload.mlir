@@ -27,7 +27,7 @@ nn.state @a.f32.momentum role = moment("momentum") type = tensor<64xf32> {of = @
 func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %b: tensor<16xf32> {nn.state = @b.f32},
                 %m: tensor<32xf32> {nn.state = @a.f32.momentum}, %g: tensor<64xf32>, %enable: tensor<i1>, %s: tensor<f32>)
     -> (tensor<32xf32> {nn.state = @a.f32}, tensor<32xf32> {nn.state = @a.f32.momentum}, tensor<64x64xf32>) {
-  // Two products lie between a use of the first tensor and its next use.
+  // Two matmuls lie between a use of the first tensor and its next use.
   // ALL: nn.exp %{{.*}} {mem.offload
   %0 = nn.exp %x {nn.phase = #nn.phase<forward>} : tensor<64x64xf32>
   %1 = nn.matmul %0, %x {nn.phase = #nn.phase<forward>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>

@@ -64,7 +64,7 @@ func.func @step(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>
   return %loss, %dx, %dw, %count : tensor<f32>, tensor<4x3xf32>, tensor<9x3xf32>, tensor<f32>
 }
 
-// Sums of 16-bit products are added in f32 and rounded once.
+// Sums of 16-bit matmuls are added in f32 and rounded once.
 // CHECK-LABEL: @narrow
 // CHECK: %[[DW0:.*]] = nn.matmul %{{.*}} transpose_lhs : (tensor<2x9xbf16>, tensor<2x3xbf16>) -> tensor<9x3xf32>
 // CHECK: %[[DW:.*]] = nn.matmul_add %[[DW0]], {{.*}} : (tensor<9x3xf32>, tensor<2x9xbf16>, tensor<2x3xbf16>) -> tensor<9x3xf32>
@@ -80,7 +80,7 @@ func.func @narrow(%x32: tensor<4x3xf32>, %w32: tensor<9x3xf32>, %labels: tensor<
   return %sum, %dw : tensor<f32>, tensor<9x3xbf16>
 }
 
-// Ops between the product and the loss, and rows that are two dimensions. A bias has its gradient summed over chunks.
+// Ops between the matmul and the loss, and rows that are two dimensions. A bias has its gradient summed over chunks.
 // CHECK-LABEL: @sequences
 // CHECK: nn.matmul {{.*}} -> tensor<2x9xf32>
 // CHECK: nn.reshape %{{.*}} : tensor<2x9xf32> -> tensor<1x2x9xf32>
@@ -90,8 +90,8 @@ func.func @narrow(%x32: tensor<4x3xf32>, %w32: tensor<9x3xf32>, %labels: tensor<
 // CHECK: %[[DB1:.*]] = nn.reduce sum %{{.*}} dims = [0] : tensor<2x9xf32> -> tensor<9xf32>
 // CHECK: nn.add %[[DB0]], %[[DB1]]
 func.func @sequences(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>, %g: tensor<f32>, %b: tensor<9xf32>) -> (tensor<f32>, tensor<9xf32>, tensor<4x3xf32>) {
-  %product = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
-  %apart = nn.reshape %product : tensor<4x9xf32> -> tensor<2x2x9xf32>
+  %matmul = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
+  %apart = nn.reshape %matmul : tensor<4x9xf32> -> tensor<2x2x9xf32>
   %bias = nn.broadcast %b dims = [2] : tensor<9xf32> -> tensor<2x2x9xf32>
   %biased = nn.add %apart, %bias : tensor<2x2x9xf32>
   %logits = nn.reshape %biased : tensor<2x2x9xf32> -> tensor<4x9xf32>
@@ -125,8 +125,8 @@ func.func @result(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi6
 // CHECK-NOT: nn.slice
 // REMARK: the loss over 4 rows is computed at once: nn.cumsum cannot be split into 2 ranges of rows
 func.func @mixed(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>) -> tensor<f32> {
-  %product = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
-  %logits = nn.cumsum %product dim = 0 : tensor<4x9xf32>
+  %matmul = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
+  %logits = nn.cumsum %matmul dim = 0 : tensor<4x9xf32>
   %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<4x9xf32>, tensor<4xi64>
   return %sum : tensor<f32>
 }
@@ -143,7 +143,7 @@ func.func @squared(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi
   return %dx : tensor<4x3xf32>
 }
 
-// Two losses read one product, and a random number per row.
+// Two losses read one matmul, and a random number per row.
 // CHECK-LABEL: @two
 // CHECK-NOT: nn.slice
 // REMARK: the loss over 4 rows is computed at once: another loss reads the same logits
@@ -158,8 +158,8 @@ func.func @two(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>)
 // CHECK-NOT: nn.slice
 // REMARK: the loss over 4 rows is computed at once: nn.dropout draws other numbers for each row
 func.func @dropped(%x: tensor<4x3xf32>, %w: tensor<9x3xf32>, %labels: tensor<4xi64>, %g: tensor<f32>, %b: tensor<9xf32>, %seed: tensor<i64>) -> tensor<f32> {
-  %product = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
-  %logits = nn.dropout %product seed %seed step %seed microbatch %seed ratio = 5.000000e-01 id = 0 : tensor<4x9xf32>, tensor<i64>
+  %matmul = nn.matmul %x, %w transpose_rhs : (tensor<4x3xf32>, tensor<9x3xf32>) -> tensor<4x9xf32>
+  %logits = nn.dropout %matmul seed %seed step %seed microbatch %seed ratio = 5.000000e-01 id = 0 : tensor<4x9xf32>, tensor<i64>
   %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<4x9xf32>, tensor<4xi64>
   return %sum : tensor<f32>
 }
@@ -177,7 +177,7 @@ func.func @empty(%x: tensor<4x3xf32>, %w9: tensor<9x3xf32>, %labels: tensor<4xi6
   return %sum, %sum2 : tensor<f32>, tensor<f32>
 }
 
-// With fewer classes than hidden values, the product is where the chunks begin. A constant that is as large is sliced.
+// With fewer classes than hidden values, the matmul is where the chunks begin. A constant that is as large is sliced.
 // CHECK-LABEL: @few
 // CHECK: %[[H:.*]] = nn.tanh %{{.*}} : tensor<4x9xf32>
 // CHECK: %[[NOISE:.*]] = nn.iota dim = 0 : tensor<4x3xi64>

@@ -205,7 +205,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 
 // -----
 
-// The kernel that may follow a product works in place, too.
+// The kernel that may follow a matmul works in place, too.
 // expected-note @+1 {{kernel @reverse}}
 rt.kernel @reverse(%p: tensor<8x8xbf16>, %b: tensor<8xbf16>) -> tensor<8x8xbf16> aliases [0] {
   %0 = nn.transpose %p perm = [1, 0] : tensor<8x8xbf16> -> tensor<8x8xbf16>

@@ -6,7 +6,7 @@ usage: equal.py SHALEC MODEL RANKS STRATEGY FLAG...
   the initial values are also rounded).
 - The roundings are bounded. A 16-bit type with p bits of precision changes a value by at most u = 2^-p, relative. After a chain of
   r roundings the error is about r u, relative to the terms of the value. r is the longest chain of 16-bit values in the IR of the
-  step, so the bound is r u, relative to the largest element. It does not hold for products of 8-bit floats, which round more.
+  step, so the bound is r u, relative to the largest element. It does not hold for matmuls of 8-bit floats, which round more.
 - Partition, recomputation and fusion agree with the stage before them within 1e-12 in f64, plan to the bit.
 """
 import pathlib

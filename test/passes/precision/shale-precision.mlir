@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-precision --shale-verify-precision --split-input-file | FileCheck %s
 
-// Products and the ops after them are in bf16, sums of gradients and the loss in f32. The
+// Matmuls and the ops after them are in bf16, sums of gradients and the loss in f32. The
 // parameter is cast once for all its uses but the update.
 module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8x8xf32>
@@ -23,7 +23,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, 
   %a = nn.gelu %y {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   // CHECK: %[[Z:.*]] = nn.matmul {{.*}} -> tensor<4x8xbf16>
   %z = nn.matmul %a, %w transpose_rhs {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  // From the last product on the loss is in f32.
+  // From the last matmul on the loss is in f32.
   // CHECK: %[[ZF:.*]] = nn.cast %[[Z]] {{.*}} -> tensor<4x8xf32>
   // CHECK: nn.mul %[[ZF]], %[[ZF]] {{.*}} : tensor<4x8xf32>
   %s = nn.mul %z, %z {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
@@ -72,7 +72,7 @@ func.func @step(%b: tensor<4x8xf32> {nn.state = @b}, %w: tensor<8xf32> {nn.state
 
 // -----
 
-// Several micro-batches per step: products and sums reach the accumulator in f32, whatever the reduce type
+// Several micro-batches per step: matmuls and sums reach the accumulator in f32, whatever the reduce type
 // is. The complete sum is rounded to the reduce type.
 module attributes {nn.accumulate = 2 : i64, nn.precision = #nn.precision<param = bf16, reduce = bf16, buffer = f32, master = f32, optimizer = f32>} {
 nn.state @w role = param type = tensor<8x8xf32>

@@ -23,7 +23,7 @@ func.func @step(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// Three units are whole at the first product, of which it reads one: the other two are brought for later ones.
+// Three units are whole at the first matmul, of which it reads one: the other two are brought for later ones.
 #group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = []>
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @a on @mesh["fsdp"] groups = [#group]

@@ -2,7 +2,7 @@
 // RUN: sed s/STRATEGY/none/ %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefixes=CHECK,NONE
 
 // Parameters of another optimizer are a group of their own. Muon's momentum is sliced as its parameter is; what it orthogonalizes is
-// gathered. Its matrix is taller than wide, so that the square products are of its columns.
+// gathered. Its matrix is taller than wide, so that the square matmuls are of its columns.
 module attributes {dist.strategy = #dist.strategy<STRATEGY>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x4xf32> {unit = "u", factors = #nn.update_factors<lr_scale = 0.5>}

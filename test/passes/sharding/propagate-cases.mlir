@@ -165,11 +165,11 @@ func.func @select(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"},
   return
 }
 
-//===- Matrix products ----------------------------------------------------===//
+//===- Matmuls ----------------------------------------------------===//
 
 // Rows, columns and both.
-// CHECK-LABEL: func.func @product(
-func.func @product(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>},
+// CHECK-LABEL: func.func @matmul(
+func.func @matmul(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>},
     %w: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}) {
   // CHECK: nn.matmul {{.*}}[#dist.sharding<[{"fsdp"}, {"tp"}]>]
   %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
@@ -186,8 +186,8 @@ func.func @product_of_one_axis(%x: tensor<4x8xf32> {dist.sharding = #dist.shardi
 }
 
 // The dimension of the sum is split in one operand only: the other one is sliced.
-// CHECK-LABEL: func.func @product_split_depth(
-func.func @product_split_depth(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>},
+// CHECK-LABEL: func.func @matmul_split_depth(
+func.func @matmul_split_depth(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>},
     %w: tensor<8x6xf32>) {
   // CHECK: nn.matmul {{.*}}[#dist.sharding<[{}, {}], partial = {"tp": sum}>]
   %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
@@ -195,8 +195,8 @@ func.func @product_split_depth(%x: tensor<4x8xf32> {dist.sharding = #dist.shardi
 }
 
 // Two axes on the dimension of the sum.
-// CHECK-LABEL: func.func @product_split_twice(
-func.func @product_split_twice(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"fsdp", "tp"}]>},
+// CHECK-LABEL: func.func @matmul_split_twice(
+func.func @matmul_split_twice(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"fsdp", "tp"}]>},
     %w: tensor<8x6xf32>) {
   // CHECK: nn.matmul {{.*}}[#dist.sharding<[{}, {}], partial = {"fsdp": sum, "tp": sum}>]
   %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
@@ -204,17 +204,17 @@ func.func @product_split_twice(%x: tensor<4x8xf32> {dist.sharding = #dist.shardi
 }
 
 // Transposed operands.
-// CHECK-LABEL: func.func @product_transposed(
-func.func @product_transposed(%x: tensor<8x4xf32> {dist.sharding = #dist.sharding<[{"tp"}, {"fsdp"}]>},
+// CHECK-LABEL: func.func @matmul_transposed(
+func.func @matmul_transposed(%x: tensor<8x4xf32> {dist.sharding = #dist.sharding<[{"tp"}, {"fsdp"}]>},
     %w: tensor<6x8xf32>) {
   // CHECK: nn.matmul {{.*}}[#dist.sharding<[{"fsdp"}, {}], partial = {"tp": sum}>]
   %0 = nn.matmul %x, %w transpose_lhs transpose_rhs : (tensor<8x4xf32>, tensor<6x8xf32>) -> tensor<4x6xf32>
   return
 }
 
-// Backward through a product: columns reach the weight that is computed, not the other operand.
-// CHECK-LABEL: func.func @product_backward(
-func.func @product_backward(%x: tensor<4x8xf32>, %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}) {
+// Backward through a matmul: columns reach the weight that is computed, not the other operand.
+// CHECK-LABEL: func.func @matmul_backward(
+func.func @matmul_backward(%x: tensor<4x8xf32>, %y: tensor<4x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}) {
   // CHECK: nn.constant {{.*}}[#dist.sharding<[{}, {"tp"}]>]
   %0 = nn.constant dense<2.0> : tensor<8x6xf32>
   // CHECK: nn.matmul {{.*}}[#dist.sharding<[{}, {"tp"}]>]
@@ -242,7 +242,7 @@ func.func @partial_add(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, 
   return
 }
 
-// A product with a whole value is linear, a product of two partial sums is not.
+// A matmul with a whole value is linear, a matmul of two partial sums is not.
 // CHECK-LABEL: func.func @partial_mul(
 func.func @partial_mul(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"fsdp"}]>}) {
   // CHECK: nn.reduce sum {{.*}}[#dist.sharding<[{}], partial = {"fsdp": sum}>]

@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --split-input-file --shale-divide-parameters | FileCheck %s
 
-// The weight [in, out] and the bias of a product whose columns are cut into three.
+// The weight [in, out] and the bias of a matmul whose columns are cut into three.
 // CHECK-DAG: nn.state @"qkv.w/0" role = param type = tensor<8x4xf32> {dist.tensor = #dist.tensor_split<column>, factors = #nn.update_factors<decay = 0.000000e+00>, nn.part = #nn.part<@qkv.w, dim = 1, begin = 0>, unit = "h.0"}
 // CHECK-DAG: nn.state @"qkv.w/2" role = param type = tensor<8x6xf32> {{.*}}nn.part = #nn.part<@qkv.w, dim = 1, begin = 6>
 // CHECK-DAG: nn.state @qkv.w role = divided type = tensor<8x12xf32> {{.*}}init = #nn.fill
@@ -50,7 +50,7 @@ func.func @forward(%x: tensor<6x8xf32>, %w: tensor<16x8xf32> {nn.state = @w}) ->
 // -----
 
 // Left alone: without tensor ranks; columns left out or taken twice; a part that two ranks do not divide; another reader of the
-// product, of the weight; a second name; a cut that is not of the columns, or has a stride; a nonlinear op in between.
+// matmul, of the weight; a second name; a cut that is not of the columns, or has a stride; a nonlinear op in between.
 // CHECK-LABEL: func.func @one_rank
 // CHECK: nn.slice
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=1]>
@@ -111,7 +111,7 @@ func.func @left_alone(%x: tensor<4x8xf32>, %gap: tensor<8x8xf32> {nn.state = @ga
 
 // -----
 
-// Gradients that the file computes are divided as the product is: that of the input is a sum, those of the parameters are results.
+// Gradients that the file computes are divided as the matmul is: that of the input is a sum, those of the parameters are results.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %[[X:.*]]: tensor<6x4xf32>, %[[GQ:.*]]: tensor<2x3x4xf32>, %[[GK:.*]]: tensor<2x3x2xf32>, %[[W0:.*]]: tensor<4x4xf32> {nn.state = @"w/0"}, %[[B0:.*]]: tensor<4xf32> {nn.state = @"b/0"}, %[[W1:.*]]: tensor<2x4xf32>
 // CHECK-SAME: -> (tensor<2x3x4xf32>, tensor<2x3x2xf32>, tensor<6x4xf32>, tensor<4x4xf32> {nn.gradient_of = @"w/0"}, tensor<4xf32> {nn.gradient_of = @"b/0"}, tensor<2x4xf32> {nn.gradient_of = @"w/1"}, tensor<2xf32> {nn.gradient_of = @"b/1"})
@@ -147,7 +147,7 @@ func.func @forward(%x: tensor<6x4xf32>, %gq: tensor<2x3x4xf32>, %gk: tensor<2x3x
 
 // -----
 
-// Gradients of other parts than those of the product stay whole, and so do the parameters: the file may compute them of anything.
+// Gradients of other parts than those of the matmul stay whole, and so do the parameters: the file may compute them of anything.
 // CHECK: nn.state @w role = param type = tensor<4x4xf32>
 // CHECK: nn.concat
 dist.mesh @mesh <[tensor "tp"=2]>

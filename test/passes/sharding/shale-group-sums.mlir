@@ -1,6 +1,6 @@
 // RUN: shale-opt %s --shale-group-sums --split-input-file | FileCheck %s
 
-// Three results of products, one through a view and one through a cast, are added before the residual.
+// Three results of matmuls, one through a view and one through a cast, are added before the residual.
 // CHECK-LABEL: func.func @three
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4x8xf32>
 // CHECK: %[[A:.*]] = nn.matmul
@@ -25,7 +25,7 @@ func.func @three(%x: tensor<4x8xf32>, %q: tensor<4x6xf32>, %w: tensor<6x8xf32>, 
 
 // -----
 
-// A sum that something else reads stays; so does one of other phases, and a sum of products alone.
+// A sum that something else reads stays; so does one of other phases, and a sum of matmuls alone.
 // CHECK-LABEL: func.func @kept
 // CHECK: %[[Y:.*]] = nn.add %{{.*}}, %[[A:[^ ]*]] :
 // CHECK: nn.tanh %[[Y]]

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --shale-pad-parameters | FileCheck %s
 // RUN: shale-opt %s --split-input-file --shale-pad-parameters --remarks-filter=pad-parameters 2>&1 | FileCheck %s --check-prefix=SAID
 
-// A table that is embedding and head; between product and loss a bias, a scale, a cast and a cut of other dimensions. Policies and
+// A table that is embedding and head; between matmul and loss a bias, a scale, a cast and a cut of other dimensions. Policies and
 // names: the part has the policies, the whole parameter the names and the initial value.
 // SAID: remark: {{.*}}the 5 rows of 'wte' do not divide over 2 tensor ranks: they are padded to 6
 // CHECK-DAG: nn.state @"wte/padded" role = param type = tensor<6x8xf32> {factors = #nn.update_factors<decay = 0.000000e+00>, nn.part = #nn.part<@wte, dim = 0, begin = 0, padding = 1>, unit = "root"}
@@ -127,7 +127,7 @@ func.func @left_alone(%ids: tensor<4xi64>, %soft: tensor<4x7xf32>, %even: tensor
 
 // -----
 
-// As many rows for each rank as the target prefers in products of the compute type.
+// As many rows for each rank as the target prefers in matmuls of the compute type.
 // CHECK-LABEL: func.func @preferred
 // CHECK-SAME: tensor<144x8xf32> {nn.state = @"w/padded"}
 module attributes {nn.target = "cuda:sm_90a", nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {

@@ -102,7 +102,7 @@ func.func @maxima(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"fsd
 
 // -----
 
-// Products that are rounded to bf16 are summed over ranks in bf16, also if their terms are added in f32 first. A sum of other terms,
+// Matmuls that are rounded to bf16 are summed over ranks in bf16, also if their terms are added in f32 first. A sum of other terms,
 // of squares for example, keeps its type.
 // CHECK-LABEL: func.func @rounded
 module {

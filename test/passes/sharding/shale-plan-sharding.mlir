@@ -4,7 +4,7 @@
 #row = #dist.tensor_split<row>
 
 // The dimension follows from the use: weights [out, in] and [in, out], through a cast and a transpose; a bias; a table.
-// A table that is read by a lookup and by a product is split as the product needs it. What is added to a sum is whole.
+// A table that is read by a lookup and by a matmul is split as the matmul needs it. What is added to a sum is whole.
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %{{[^:]*}}: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>, nn.state = @out_in}
 // CHECK-SAME: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>, nn.state = @in_out}

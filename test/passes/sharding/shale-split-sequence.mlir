@@ -2,7 +2,7 @@
 // RUN: shale-opt %s --split-input-file --shale-split-sequence --shale-propagate --shale-partition | FileCheck %s --check-prefix=LOCAL
 // RUN: not shale-opt %s --split-input-file --shale-split-sequence=sequence-parallel=true 2>&1 | FileCheck %s --check-prefix=ERROR
 
-// A sum over ranks is scattered over examples, and gathered again before the next product: once for two views of it, and once
+// A sum over ranks is scattered over examples, and gathered again before the next matmul: once for two views of it, and once
 // more, behind a barrier, for the backward pass. The residual is added to a half of the rows.
 // CHECK-LABEL: func.func @layer
 // CHECK: %[[Y:.*]] = nn.matmul {{.*}}nn.scope = "down"
@@ -149,7 +149,7 @@ func.func @odd(%x: tensor<3x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn
 
 // -----
 
-// Two tensor axes of which a product sums over one.
+// Two tensor axes of which a matmul sums over one.
 // CHECK-LABEL: func.func @one_of_two
 // CHECK: dist.constrain %{{.*}} to <[{"tp"}, {}]> : tensor<2x8xf32>
 // ERROR-NOT: error

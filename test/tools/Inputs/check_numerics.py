@@ -1,4 +1,4 @@
-"""Reads a numerics report in JSON: every trained parameter must have products or sums before its accumulator.
+"""Reads a numerics report in JSON: every trained parameter must have matmuls or sums before its accumulator.
 
     check_numerics.py NUMERICS.json
 """

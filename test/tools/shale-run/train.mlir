@@ -2,7 +2,7 @@
 // RUN: shale-opt %s --shale-autodiff=optimizer=sgd | shale-run --steps=1 --lr=0.125 --momentum=0 --weight-decay=0 --clip-grad-norm=2 --out=%t.safetensors
 // RUN: %python %S/read.py %t.safetensors | FileCheck %s --check-prefix=CLIP
 
-// The product p * q0 * q1 at p = 0, q = 2: only p has a gradient, 4. A step of
+// The matmul p * q0 * q1 at p = 0, q = 2: only p has a gradient, 4. A step of
 // 1/8 makes p = -1/2; then the loss is -2, the gradients are 4, -1, -1.
 // CHECK: {"step": 0, "loss": 0, "grad_norm": 4, "enable": true}
 // CHECK: {"step": 1, "loss": -2, "grad_norm": 4.2426405, "enable": true}

@@ -1,4 +1,4 @@
-// Offsets of buffers with lifetimes, and the library's memory for a product.
+// Offsets of buffers with lifetimes, and the library's memory for a matmul.
 #include "lib/Analysis/Arena.h"
 #include "lib/Target/CPU/Footprint.h"
 #include "shale/Runtime.h"
@@ -110,25 +110,25 @@ TEST(Arena, RandomLifetimesAreNeverWrong) {
   }
 }
 
-TEST(Footprint, AProductOf16BitFloatsIsWidenedInPanels) {
+TEST(Footprint, AMatmulOf16BitFloatsIsWidenedInPanels) {
   int64_t panel = SHALE_GEMM_PANEL, depth = SHALE_GEMM_BLOCK;
-  EXPECT_EQ(cpu::productPanels(1 << 20, 1 << 20, 1 << 20, false), 4 * 2 * panel * depth);
-  EXPECT_EQ(cpu::productPanels(1 << 20, 1 << 20, 1 << 20, true),
+  EXPECT_EQ(cpu::matmulPanels(1 << 20, 1 << 20, 1 << 20, false), 4 * 2 * panel * depth);
+  EXPECT_EQ(cpu::matmulPanels(1 << 20, 1 << 20, 1 << 20, true),
             4 * (2 * panel * depth + panel * panel));
-  EXPECT_EQ(cpu::productPanels(3, 5, 7, true), 4 * (32 + 48 + 16));
+  EXPECT_EQ(cpu::matmulPanels(3, 5, 7, true), 4 * (32 + 48 + 16));
 }
 
-TEST(Footprint, AProductTakesNoMoreThanItsPiece) {
-  int64_t most = cpu::productWorkspace(1 << 20, 1 << 20, 1 << 20);
+TEST(Footprint, AMatmulTakesNoMoreThanItsPiece) {
+  int64_t most = cpu::matmulWorkspace(1 << 20, 1 << 20, 1 << 20);
   EXPECT_EQ(most,
             4 * (SHALE_GEMM_COLUMNS * SHALE_GEMM_BLOCK + SHALE_GEMM_BLOCK * SHALE_GEMM_BLOCK) +
                 8192);
-  EXPECT_EQ(cpu::productWorkspace(8, 48, 128), 4 * (48 * 128 + 128 * 8) + 8192);
+  EXPECT_EQ(cpu::matmulWorkspace(8, 48, 128), 4 * (48 * 128 + 128 * 8) + 8192);
   for (int64_t m : {1, 7, 100, 4096})
     for (int64_t n : {1, 47, 2000, 50257})
       for (int64_t k : {1, 64, 500, 4096}) {
-        EXPECT_LE(cpu::productWorkspace(m, n, k), most);
-        EXPECT_LE(cpu::productWorkspace(m, n, k), cpu::productWorkspace(m + 1, n + 1, k + 1));
+        EXPECT_LE(cpu::matmulWorkspace(m, n, k), most);
+        EXPECT_LE(cpu::matmulWorkspace(m, n, k), cpu::matmulWorkspace(m + 1, n + 1, k + 1));
       }
 }
 

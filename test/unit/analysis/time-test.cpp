@@ -112,17 +112,17 @@ TEST_F(Time, ViewsTakeNone) {
   EXPECT_EQ(step.seconds, 0);
 }
 
-TEST_F(Time, OfAProductIsThatOfItsOperations) {
-  auto product = [](const std::string &type) {
+TEST_F(Time, OfAMatmulIsThatOfItsOperations) {
+  auto matmul = [](const std::string &type) {
     return "%x = rt.view %a offset = 0 : memref<16xf32> -> memref<2x5x" + type +
            ">\n%y = rt.view %b offset = 0 : memref<16xf32> -> memref<5x3x" + type +
            ">\n%z = rt.view %c offset = 0 : memref<32xf32> -> memref<2x3xf32>\nrt.gemm %x, %y to %z : memref<2x5x" +
            type + ">, memref<5x3x" + type + "> to memref<2x3xf32>\n";
   };
-  EXPECT_DOUBLE_EQ(time(product("f32"), kFast).seconds, 0.6);
-  EXPECT_DOUBLE_EQ(time(product("bf16"), kFast).seconds, 0.3);
-  EXPECT_DOUBLE_EQ(time(product("f32"), kFast, "rt.allow_tf32").seconds, 0.5);
-  EXPECT_DOUBLE_EQ(time(product("bf16"), kFast, "rt.allow_tf32").seconds, 0.3);
+  EXPECT_DOUBLE_EQ(time(matmul("f32"), kFast).seconds, 0.6);
+  EXPECT_DOUBLE_EQ(time(matmul("bf16"), kFast).seconds, 0.3);
+  EXPECT_DOUBLE_EQ(time(matmul("f32"), kFast, "rt.allow_tf32").seconds, 0.5);
+  EXPECT_DOUBLE_EQ(time(matmul("bf16"), kFast, "rt.allow_tf32").seconds, 0.3);
   // 1536 rows and columns of 8-bit floats at twice the rate of 16-bit floats; without one, that of
   // f32.
   std::string narrow = R"(
@@ -137,17 +137,17 @@ TEST_F(Time, OfAProductIsThatOfItsOperations) {
   rates.flops8 = 400;
   EXPECT_DOUBLE_EQ(time(narrow, rates).seconds, 122.88);
   // 124 bytes take longer than 60 operations.
-  EXPECT_DOUBLE_EQ(time(product("f32")).seconds, 13.4);
+  EXPECT_DOUBLE_EQ(time(matmul("f32")).seconds, 13.4);
 }
 
-TEST_F(Time, OfAttentionIsThatOfItsProductsAndItsScores) {
+TEST_F(Time, OfAttentionIsThatOfItsMatmulsAndItsScores) {
   const std::string buffers = R"(
     %q = rt.buffer arena offset = 256 activations "q" : memref<1x4x2x8xbf16>
     %l = rt.buffer arena offset = 384 activations "l" : memref<1x2x4xf32>
     %g = rt.buffer arena offset = 512 activations "g" : memref<1x4x6x8xbf16>
     %w = rt.buffer arena offset = 1024 workspace "w" : memref<64xf32>
   )";
-  // Two products of 2 heads x 4 x 4 scores x 8 features, and 32 scores.
+  // Two matmuls of 2 heads x 4 x 4 scores x 8 features, and 32 scores.
   double forward = 1024.0 / 150 + 32.0 / 64;
   EXPECT_DOUBLE_EQ(
       time(buffers +
@@ -167,17 +167,17 @@ TEST_F(Time, OfAttentionIsThatOfItsProductsAndItsScores) {
       2.5 * forward);
 }
 
-TEST_F(Time, OfAnEpilogueIsThatOfItsProductAndItsSecondMatrix) {
+TEST_F(Time, OfAnEpilogueIsThatOfItsMatmulAndItsSecondMatrix) {
   Rates machine = kFast;
   machine.memory = 1000;
   const std::string kernel =
       "rt.kernel @k(%p: tensor<8x8xbf16>, %w: tensor<8x8xbf16>) -> tensor<8x8xbf16> aliases [0] {\n"
       "%0 = nn.mul %p, %w : tensor<8x8xbf16>\nrt.yield %0 : tensor<8x8xbf16>\n}\n";
-  const std::string product =
+  const std::string matmul =
       "%m = rt.buffer arena offset = 256 activations \"m\" : memref<8x8xbf16>\n"
       "rt.gemm_epilogue gelu_grad %m, %m with %m to %m else @k : memref<8x8xbf16>, "
       "memref<8x8xbf16>, memref<8x8xbf16> to memref<8x8xbf16>\n";
-  EXPECT_DOUBLE_EQ(time(product, machine, "", kernel).seconds, 1024.0 / 200 + 128.0 / 1000);
+  EXPECT_DOUBLE_EQ(time(matmul, machine, "", kernel).seconds, 1024.0 / 200 + 128.0 / 1000);
 }
 
 TEST_F(Time, OfAKernelIsThatOfItsInstructions) {
@@ -319,8 +319,8 @@ TEST(Link, OfAnAxisIsWithinANodeWhereItsRanksAre) {
 
 TEST(MachineFile, NamesLineKeyAndRemedy) {
   const std::string good =
-      "name = \"x\"  # a comment\nf32_products = 1e12\ntf32_products = 1e12\nf16_products = 1e12\n"
-      "attention_products = 1e12\n\n# more\ndevice_memory = 1e12\nhost_memory = 1e10\n"
+      "name = \"x\"  # a comment\nf32_matmuls = 1e12\ntf32_matmuls = 1e12\nf16_matmuls = 1e12\n"
+      "attention_matmuls = 1e12\n\n# more\ndevice_memory = 1e12\nhost_memory = 1e10\n"
       "host_copies = 1e10\nlaunch_latency = 0\nnode_rate = 1e11\nnode_latency = 1e-6\n";
   ToolError error;
   std::optional<Rates> parsed = parseMachine(good, "f", error);

@@ -45,7 +45,7 @@ std::vector<interp::Tensor> kernelArguments(mlir::ModuleOp module);
 std::vector<interp::Tensor> interpret(mlir::ModuleOp module,
                                       const std::vector<interp::Tensor> &arguments);
 
-/// @f, decomposed, fused and compiled. The interpreter runs ops that are no kernels (products).
+/// @f, decomposed, fused and compiled. The interpreter runs ops that are no kernels (matmuls).
 class CompiledKernels {
 public:
   CompiledKernels(mlir::ModuleOp module, const RunOptions &options);

@@ -223,7 +223,7 @@ func.func @f(%x: tensor<5xCxf32>, %t: tensor<5xi64>, %g: tensor<f32>) -> (tensor
 }
 
 TEST_P(Sizes, Heads) {
-  // The bias of a product, cut into q, k and v with heads first, and the inverse.
+  // The bias of a matmul, cut into q, k and v with heads first, and the inverse.
   check(replace(R"(
 func.func @f(%m: tensor<10xWxf32>, %b: tensor<Wxf32>) -> (tensor<2x3x5xCxf32>, tensor<2x3x5xCxf32>, tensor<10xWxf32>) {
   %bb = nn.broadcast %b dims = [1] : tensor<Wxf32> -> tensor<10xWxf32>
@@ -556,7 +556,7 @@ func.func @f(%x: tensor<2x3x5x20xf32>, %c: tensor<5x8xf32>, %s: tensor<5x8xf32>)
 }
 
 // Parts of equal size, wide enough for a GPU's thread to have the same place of each: rotary
-// positions with a transposition behind them, a product of three projections, parts of whole
+// positions with a transposition behind them, a matmul of three projections, parts of whole
 // matrices, and one whose runs a transposition takes apart. Then the rotated queries and keys of
 // grouped heads with their values, which are joined to rows that have several pairs of parts, and
 // rows in which such a pair does not begin at a multiple of its size.
@@ -611,7 +611,7 @@ func.func @f(%q: tensor<3x5x2x64xT>, %v: tensor<15x32xT>, %c: tensor<5x32xT>, %s
     }
 }
 
-// One kernel recomputes a product and joins its gradients. The cases: two and three parts per row,
+// One kernel recomputes a matmul and joins its gradients. The cases: two and three parts per row,
 // whole tensors one after the other, and sizes that do not fill the last block. Parts that are
 // not a multiple of 32 elements wide are joined by a kernel of their own.
 TEST(Concat, PartsAndOthers) {

@@ -22,7 +22,7 @@ void check(const std::string &text, int kernels = 1) {
   std::vector<Tensor> arguments = randomArguments(*module, 3, 1000);
   for (Tensor &argument : arguments)
     for (int64_t i = 0; argument.isFloat() && i < argument.size(); ++i)
-      argument.mutableFloats()[i] = // products with a single number are 8-bit floats
+      argument.mutableFloats()[i] = // matmuls with a single number are 8-bit floats
           argument.size() == 1 ? 2 : double((i * 2654435761 >> 7) % 15) - 7;
   std::vector<Tensor> expected = interpret(*module, arguments);
   for (const char *target : {"cuda:sm_90a", "cpu:native"}) {

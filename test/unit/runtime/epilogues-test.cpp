@@ -1,7 +1,7 @@
-// Products with epilogues on a device without a library for them, and how they are listed.
+// Matmuls with epilogues on a device without a library for them, and how they are listed.
 #include "runtime/core/Rank.h"
 #include "runtime/device/host/HostDevice.h"
-#include "runtime/program/calls/Products.h"
+#include "runtime/program/calls/Matmuls.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -25,13 +25,13 @@ uint16_t narrow(float value) { // exact for the numbers below
   return uint16_t(all >> 16);
 }
 
-/// Kernel over a product of two columns: reads it and a bias, writes the negative sum over it, and
+/// Kernel over a matmul of two columns: reads it and a bias, writes the negative sum over it, and
 /// the sum.
 void negativeSum(void *const *args, int64_t begin, int64_t end) {
-  auto *product = static_cast<uint16_t *>(args[0]), *bias = static_cast<uint16_t *>(args[1]);
+  auto *matmul = static_cast<uint16_t *>(args[0]), *bias = static_cast<uint16_t *>(args[1]);
   auto *result = static_cast<uint16_t *>(args[2]), *before = static_cast<uint16_t *>(args[3]);
   for (int64_t i = begin * 2; i < end * 2; ++i) {
-    float sum = wide(product[i]) + wide(bias[i % 2]);
+    float sum = wide(matmul[i]) + wide(bias[i % 2]);
     result[i] = narrow(-sum);
     before[i] = narrow(sum);
   }
@@ -70,21 +70,21 @@ TEST(Epilogues, AreKernelsWithoutALibrary) {
   EXPECT_EQ(call.c, (Bits{narrow(-8), narrow(-12), narrow(-16), narrow(-24)}));
 }
 
-// A device may compute the product alone, which has an algorithm of its own.
-TEST(Epilogues, AreListedAfterTheProductAlone) {
+// A device may compute the matmul alone, which has an algorithm of its own.
+TEST(Epilogues, AreListedAfterTheMatmulAlone) {
   Call call;
-  std::vector<Product> products = listProducts(call.rank, [&] {
+  std::vector<Matmul> matmuls = listMatmuls(call.rank, [&] {
     call.run(call.before.data());
     call.run(nullptr);
   });
-  ASSERT_EQ(products.size(), 4u);
-  EXPECT_FALSE(products[0].epilogue);
-  EXPECT_EQ(products[0].c, call.c.data());
-  EXPECT_TRUE(products[1].epilogue);
-  EXPECT_EQ(products[1].epilogue.kind, SHALE_EPILOGUE_GELU);
-  EXPECT_EQ(products[1].epilogue.with, call.bias.data());
-  EXPECT_EQ(products[1].epilogue.before, call.before.data());
-  EXPECT_FALSE(products[2].epilogue);
-  EXPECT_EQ(products[3].epilogue.before, nullptr);
+  ASSERT_EQ(matmuls.size(), 4u);
+  EXPECT_FALSE(matmuls[0].epilogue);
+  EXPECT_EQ(matmuls[0].c, call.c.data());
+  EXPECT_TRUE(matmuls[1].epilogue);
+  EXPECT_EQ(matmuls[1].epilogue.kind, SHALE_EPILOGUE_GELU);
+  EXPECT_EQ(matmuls[1].epilogue.with, call.bias.data());
+  EXPECT_EQ(matmuls[1].epilogue.before, call.before.data());
+  EXPECT_FALSE(matmuls[2].epilogue);
+  EXPECT_EQ(matmuls[3].epilogue.before, nullptr);
   EXPECT_EQ(call.c, Bits(4)); // nothing was computed
 }

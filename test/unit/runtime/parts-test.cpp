@@ -702,7 +702,7 @@ TEST(Floats16, VectorsRoundAsScalarsDo) {
   }
 }
 
-TEST(Product, Of16BitFloatsInPieces) {
+TEST(Matmul, Of16BitFloatsInPieces) {
   // More than one panel in each dimension, and no multiple of a panel.
   for (auto [m, n, k] :
        {std::array<int64_t, 3>{800, 900, 400}, {5, 1700, 30}, {1600, 3, 1}, {3, 2, 0}})
@@ -739,7 +739,7 @@ TEST(Product, Of16BitFloatsInPieces) {
 
 // Random values, so that every order of adding has its own bits; shapes whose pieces are large and
 // small, and no multiple of a unit.
-TEST(Product, BitsDoNotDependOnThreads) {
+TEST(Matmul, BitsDoNotDependOnThreads) {
   int threads = hostThreads();
   for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 384, 256},
                          {1000, 1531, 300},
@@ -754,14 +754,14 @@ TEST(Product, BitsDoNotDependOnThreads) {
           for (float &value : *values)
             value = static_cast<float>(static_cast<int32_t>(state = state * 1664525 + 1013904223)) /
                     (1 << 30);
-        auto product = [&, m = m, n = n, k = k](int count, std::vector<float> &c) {
+        auto matmul = [&, m = m, n = n, k = k](int count, std::vector<float> &c) {
           setHostThreads(count);
           multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(),
                     transposeB ? k : n, 0, c.data(), n});
         };
-        product(1, one);
+        matmul(1, one);
         for (int count : {2, 3, 4, 7}) {
-          product(count, several);
+          matmul(count, several);
           EXPECT_EQ(std::memcmp(one.data(), several.data(), one.size() * sizeof(float)), 0)
               << m << "x" << n << "x" << k << (transposeA ? " A" : "") << (transposeB ? " B" : "")
               << ", " << count << " threads";
@@ -772,9 +772,9 @@ TEST(Product, BitsDoNotDependOnThreads) {
 
 } // namespace
 
-// Products of many sizes on a new thread: its heap stays as large as the library's memory
-// for the largest product, instead of a multiple of it.
-TEST(Products, BuffersDoNotPileUp) {
+// Matmuls of many sizes on a new thread: its heap stays as large as the library's memory
+// for the largest matmul, instead of a multiple of it.
+TEST(Matmuls, BuffersDoNotPileUp) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "another allocator";
 #endif
@@ -783,7 +783,7 @@ TEST(Products, BuffersDoNotPileUp) {
     GTEST_SKIP() << "needs GLIBC_TUNABLES as the launcher sets it";
   constexpr int64_t kRows = 96, kDepth = 384, kMost = 2016, kUnit = 96;
   std::vector<float> a(kRows * kDepth, 1), b(kDepth * kMost, 1), c(kRows * kMost);
-  auto product = [&](int64_t columns) {
+  auto matmul = [&](int64_t columns) {
     multiplyOnThread({false, true, kRows, columns, kDepth, 1, a.data(), kDepth, b.data(), kDepth, 0,
                       c.data(), columns});
   };
@@ -796,7 +796,7 @@ TEST(Products, BuffersDoNotPileUp) {
     int64_t before = held();
     for (int times = 0; times < 4; ++times)
       for (int64_t columns = kUnit; columns <= kMost; columns += kUnit)
-        product(columns);
+        matmul(columns);
     grown = held() - before;
   }).join();
   int64_t largest = 4 * (kMost * kDepth + kDepth * kRows) + 8192;

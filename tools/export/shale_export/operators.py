@@ -14,7 +14,7 @@ from .samples import SAMPLES
 
 
 def grouped_mm(x, weight, offs=None, *more, **words):
-    """The product of each group of rows with its own matrix: of the rows, spread over the groups, with all matrices. `offs`: the end of each group."""
+    """The matmul of each group of rows with its own matrix: of the rows, spread over the groups, with all matrices. `offs`: the end of each group."""
     if offs is None or x.dim() != 2 or weight.dim() != 3 or more or any(one is not None for one in words.values()):
         return None
     row = torch.arange(x.shape[0], device=x.device)[:, None]
@@ -405,7 +405,7 @@ def written(name, arguments, keywords):
 
 @contextlib.contextmanager
 def grouped_in_transformers():
-    """Models of experts of transformers call grouped_mm() for their products."""
+    """Models of experts of transformers call grouped_mm() for their matmuls."""
     experts = sys.modules.get("transformers.integrations.moe")
     kept = getattr(experts, "_grouped_mm", None)
     if kept:

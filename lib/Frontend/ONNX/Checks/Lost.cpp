@@ -29,19 +29,19 @@ FailureOr<LostDropout> onnx::findLostDropout(ImportContext &context) {
     double ratio = attentionDropout(operation.fx).value_or(0);
     if (ratio == 0)
       continue;
-    const NodeProto *dropout = nullptr, *product = nullptr;
+    const NodeProto *dropout = nullptr, *matmul = nullptr;
     for (const NodeProto *node : operation.nodes) {
       dropout = node->op_type() == "Dropout" ? node : dropout;
       // The last one is that of the probabilities and the values.
-      product = node->op_type() == "MatMul" ? node : product;
+      matmul = node->op_type() == "MatMul" ? node : matmul;
     }
     // The backward half of a forward-backward pair must have the same random numbers.
     bool isWhole = StringRef(operation.fx.target).starts_with(words::kScaled);
-    if (!isWhole || (!dropout && !product))
+    if (!isWhole || (!dropout && !matmul))
       return context.refuse(
           Refusal(Reason::LostDropout, operation.nodes.back(), plain(shortest(ratio))));
     if (!dropout)
-      lost[product] = context.options.dropout.value_or(ratio);
+      lost[matmul] = context.options.dropout.value_or(ratio);
     ++count;
   }
   if (count > 0)

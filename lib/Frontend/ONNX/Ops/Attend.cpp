@@ -2,7 +2,7 @@
 //
 // Attention without masks, or with one that is computed from inputs, becomes
 // nn.attention at once, so that no value of all pairs of positions is made. Other
-// forms are built from products and a softmax: recovery makes nn.attention of
+// forms are built from matmuls and a softmax: recovery makes nn.attention of
 // them if it can, since only recovery can tell which masks are causal and which have gradients.
 //
 //===----------------------------------------------------------------------===//
@@ -147,10 +147,10 @@ Tensor onnx::attend(Node &node, Attend form, AttendScores *scores) {
   if (node.hasFailed())
     return {};
   AttendScores own;
-  auto &[product, capped, masked, weights] = scores ? *scores : own;
+  auto &[scaled, capped, masked, weights] = scores ? *scores : own;
   Tensor key = repeatHeads(k, q.dim(1)), value = repeatHeads(form.value, q.dim(1));
-  product = matmul(q, key, false, /*transposeRhs=*/true) * form.scale;
-  capped = form.softcap != 0 ? tanh(product * (1 / form.softcap)) * form.softcap : product;
+  scaled = matmul(q, key, false, /*transposeRhs=*/true) * form.scale;
+  capped = form.softcap != 0 ? tanh(scaled * (1 / form.softcap)) * form.softcap : scaled;
   masked = form.added ? capped + form.added : capped;
   if (!masked || !value)
     return {};

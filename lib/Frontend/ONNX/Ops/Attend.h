@@ -26,7 +26,7 @@ struct Attend {
   double softcap = 0;
 };
 
-/// Scores, [B, H, T, S]: products, after the cap, with masks, and the weights of a softmax of
+/// Scores, [B, H, T, S]: scaled matmuls, after the cap, with masks, and the weights of a softmax of
 /// these.
 using AttendScores = std::array<Tensor, 4>;
 

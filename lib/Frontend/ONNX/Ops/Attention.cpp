@@ -199,7 +199,7 @@ static std::array<Tensor, 3> columns(Tensor value, int64_t q, int64_t k) {
   return {value.part(dim, 0, q), value.part(dim, q, q + k), value.part(dim, q + k, end)};
 }
 
-/// Attention: the products with a packed weight [I, Q + K + V], then attention of the heads.
+/// Attention: the matmuls with a packed weight [I, Q + K + V], then attention of the heads.
 static Tensor importPackedAttention(Node &node, Tensor x, Tensor weight, Tensor bias) {
   refuse(node, {4, 6}, {1}, "operands or results of earlier positions");
   if (node.flagAttr("do_rotary", false))

@@ -1,13 +1,13 @@
 //===- Conv.cpp - Convolutions, their transposes, and pools ---------------===//
 //
-// A convolution is a product of the weights with the input window at each place
+// A convolution is a matmul of the weights with the input window at each place
 // of the result. It is built from ops that have gradients and sharding rules:
 //
 //   - windows that tile the input (the patches of a vision transformer, 1x1) are
 //     extracted by a reshape and a transpose: no element is copied twice;
 //   - other windows take one strided slice of the padded input per kernel
 //     element, concatenated: a copy of the input for each;
-//   - with one input channel per group (depthwise) there is no matrix product:
+//   - with one input channel per group (depthwise) there is no matmul:
 //     the slices are scaled and added up.
 //
 // A transposed convolution is one matmul, which gives what each input place adds to the result
@@ -308,8 +308,8 @@ static Tensor depthwise(const Read &windows, Tensor x, Tensor weight) {
   return sum;
 }
 
-/// Returns the product of [rows, elements * C / groups] with the weights, group by group.
-static Tensor product(const Read &windows, Tensor x, Tensor weight, int64_t groups) {
+/// Returns the matmul of [rows, elements * C / groups] with the weights, group by group.
+static Tensor groupedMatmul(const Read &windows, Tensor x, Tensor weight, int64_t groups) {
   int64_t elements = windows.elements(), mine = weight.dim(1), results = weight.dim(0);
   Tensor seen = windows.tile() ? windows.split(x) : joined(windows.slices(x, 0), x.rank() - 1);
   int64_t rows;
@@ -342,7 +342,7 @@ static Tensor importConv(Node &node, Tensor x, Tensor weight) {
   if (!x)
     return {};
   return withBias(node, isDepthwise ? depthwise(windows, x, weight)
-                                    : product(windows, x, weight, groups));
+                                    : groupedMatmul(windows, x, weight, groups));
 }
 
 namespace {
@@ -395,7 +395,7 @@ struct Transposed : Windows {
 
   /// Returns what each place adds: [N, sizes.., kernel.., groups, outputs] of x [N, sizes.., C] and
   /// weight [C, outputs, kernel..].
-  Tensor products(Tensor x, Tensor weight) const {
+  Tensor matmuls(Tensor x, Tensor weight) const {
     int64_t mine = weight.dim(0) / groups, elements = this->elements(),
             rows = batch * count(&Axis::size);
     Sizes shape = joinedSizes({{batch}, list(&Axis::size), list(&Axis::kernel), {groups, outputs}});
@@ -410,7 +410,7 @@ struct Transposed : Windows {
     return all.reshape(shape);
   }
   /// [N, sizes.., kernel.., groups, outputs] -> [N, sizes * kernel.., groups * outputs].
-  Tensor tiled(Tensor products) const {
+  Tensor tiled(Tensor matmuls) const {
     Sizes perm{0}, shape{batch};
     for (auto [i, axis] : llvm::enumerate(*this)) {
       perm.append({int64_t(1 + i), int64_t(1 + size() + i)});
@@ -418,16 +418,16 @@ struct Transposed : Windows {
     }
     perm.append({int64_t(1 + 2 * size()), int64_t(2 + 2 * size())});
     shape.push_back(groups * outputs);
-    return products.transpose(perm).reshape(shape);
+    return matmuls.transpose(perm).reshape(shape);
   }
-  /// Spreads the products of each kernel element over the canvas, and adds them up.
-  Tensor summed(Tensor products) const {
-    if (!products)
+  /// Spreads the matmuls of each kernel element over the canvas, and adds them up.
+  Tensor summed(Tensor matmuls) const {
+    if (!matmuls)
       return {};
     Sizes own = joinedSizes({{batch}, list(&Axis::size), {groups * outputs}}), none(own.size(), 0);
     Tensor sum;
     for (auto [e, at] : llvm::enumerate(elementPlaces())) {
-      Sizes starts(products.rank(), 0), limits(products.shape()), strides(products.rank(), 1),
+      Sizes starts(matmuls.rank(), 0), limits(matmuls.shape()), strides(matmuls.rank(), 1),
           low(none), high(none), interior(none);
       for (auto [i, axis] : llvm::enumerate(*this)) {
         starts[1 + size() + i] = at[i];
@@ -436,21 +436,20 @@ struct Transposed : Windows {
         interior[1 + i] = axis.stride - 1;
         high[1 + i] = axis.canvas - low[1 + i] - ((axis.size - 1) * axis.stride + 1);
       }
-      Tensor part =
-          products.slice(starts, limits, strides).reshape(own).padded(low, high, interior);
+      Tensor part = matmuls.slice(starts, limits, strides).reshape(own).padded(low, high, interior);
       sum = e ? sum + part : part;
     }
     return sum;
   }
-  /// Places the products in the result.
-  Tensor placed(Tensor products) const {
+  /// Places the matmuls in the result.
+  Tensor placed(Tensor matmuls) const {
     Sizes starts{0}, limits{batch}, strides(size() + 2, 1);
     for (const Axis &axis : *this) {
       starts.push_back(axis.before);
       limits.push_back(axis.before + axis.result);
     }
     starts.push_back(0), limits.push_back(groups * outputs);
-    return (tiles() ? tiled(products) : summed(products)).slice(starts, limits, strides);
+    return (tiles() ? tiled(matmuls) : summed(matmuls)).slice(starts, limits, strides);
   }
 };
 
@@ -466,7 +465,7 @@ static Tensor importConvTranspose(Node &node, Tensor x, Tensor weight) {
       (!conv.tiles() &&
        failed(conv.limit("a kernel of {} elements that overlap in the result is"))))
     return {};
-  return withBias(node, conv.placed(conv.products(channelsLast(x), weight)));
+  return withBias(node, conv.placed(conv.matmuls(channelsLast(x), weight)));
 }
 
 /// Adds up blocks [N, C * kernel.., places..] at their places in an image [N, C, sizes..].

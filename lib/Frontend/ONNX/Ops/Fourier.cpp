@@ -1,6 +1,6 @@
 //===- Fourier.cpp - Discrete Fourier transforms --------------------------===//
 //
-// A transform of N numbers is a product with the cosines and sines of 2 pi n k / N. A step looks
+// A transform of N numbers is a matmul with the cosines and sines of 2 pi n k / N. A step looks
 // them up, by n k modulo N, among N constants, which are rounded once: an angle in f32 is not
 // exact, and the sine of half a turn would not be 0.
 //

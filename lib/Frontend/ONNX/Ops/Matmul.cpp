@@ -1,4 +1,4 @@
-//===- Matmul.cpp - Matrix products and Einsum ----------------------------===//
+//===- Matmul.cpp - Matmuls and Einsum ------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
@@ -23,7 +23,7 @@ static Tensor multiplied(Node &node, Tensor lhs, Tensor rhs) {
   Sizes shape(lhs.shape());
   Tensor result;
   if (rhs.rank() == 2) {
-    // A product with a weight has no batch dimensions.
+    // A matmul with a weight has no batch dimensions.
     int64_t rows = llvm::product_of(lhs.shape().drop_back());
     result = matmul(lhs.reshape({rows, lhs.dim(-1)}), rhs);
   } else {
@@ -50,7 +50,7 @@ static Tensor importMatmul(Node &node, Tensor left, Tensor right) {
   return left ? multiplied(node, left, right) : Tensor();
 }
 
-/// FusedMatMul of com.microsoft: a product with a factor. The last two dimensions of an operand, or
+/// FusedMatMul of com.microsoft: a matmul with a factor. The last two dimensions of an operand, or
 /// its first one and the batch, may be transposed.
 static Tensor importFusedMatmul(Node &node) {
   Tensor operands[2];
@@ -72,19 +72,19 @@ static Tensor importFusedMatmul(Node &node) {
 static Tensor importGemm(Node &node, Tensor a, Tensor b, Tensor c) {
   if (a.rank() != 2 || b.rank() != 2)
     return node.error("operands must be matrices");
-  Tensor product = matmul(a, b, node.flagAttr("transA", false), node.flagAttr("transB", false));
-  product = scaled(product, node.floatAttr("alpha", 1));
+  Tensor result = matmul(a, b, node.flagAttr("transA", false), node.flagAttr("transB", false));
+  result = scaled(result, node.floatAttr("alpha", 1));
   if (!c)
-    return product;
-  Tensor sum = product + scaled(c, node.floatAttr("beta", 1));
-  return !sum || sum.getType() == product.getType()
+    return result;
+  Tensor sum = result + scaled(c, node.floatAttr("beta", 1));
+  return !sum || sum.getType() == result.getType()
              ? sum
-             : node.error("operand 2 is larger than the product");
+             : node.error("operand 2 is larger than the matmul");
 }
 
 // Operands of an Einsum are contracted from left to right. A label that two operands share
-// is an inner dimension of a matrix product if no later operand and not the
-// result has it, else a batch dimension. Without an inner dimension the product
+// is an inner dimension of a matmul if no later operand and not the
+// result has it, else a batch dimension. Without an inner dimension the matmul
 // is elementwise.
 //
 // A dimension of size 1 is dropped at once: it broadcasts by itself, so the
@@ -310,7 +310,7 @@ private:
     return {left * right, Labels(order)};
   }
 
-  /// Returns the product of two operands, summed over labels that are not in `keep`.
+  /// Returns the matmul of two operands, summed over labels that are not in `keep`.
   Term contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result) {
     lhs = sumOut(lhs, joinedSizes({keep, rhs.labels}));
     rhs = sumOut(rhs, joinedSizes({keep, lhs.labels}));

@@ -1,6 +1,6 @@
 //===- Recurrent.cpp - RNN, GRU and LSTM ----------------------------------===//
 //
-// The products with the inputs of all steps are one product. The recurrence is unrolled, step by
+// The matmuls with the inputs of all steps are one matmul. The recurrence is unrolled, step by
 // step.
 //
 //===----------------------------------------------------------------------===//
@@ -18,7 +18,7 @@ constexpr int64_t kMaxSteps = 512;
 /// One layer in one or two directions.
 struct Layer {
   Node &node;
-  int64_t gates; // 1, 3 or 4 products per step
+  int64_t gates; // 1, 3 or 4 matmuls per step
   int64_t steps = 0, batch = 0, inputs = 0, hidden = 0, directions = 1;
   bool batchFirst = false, reverse = false, resetsLate = false, relu = false;
   Tensor x = {}; // [steps * batch, inputs]
@@ -90,30 +90,30 @@ struct Layer {
     return all.part(1, gate * hidden, (gate + 1) * hidden);
   }
 
-  /// Returns the next h and c. `of`: the products of the step's input, with the input's bias.
+  /// Returns the next h and c. `of`: the matmuls of the step's input, with the input's bias.
   std::pair<Tensor, Tensor> step(Tensor of, Tensor h, Tensor c, Tensor weight, Tensor bias) {
-    auto product = [&](Tensor left, Tensor right, Tensor more) {
+    auto times = [&](Tensor left, Tensor right, Tensor more) {
       Tensor result = matmul(left, right, false, true);
       return more ? result + more : result;
     };
     if (gates == 1) {
-      Tensor sum = of + product(h, weight, bias);
+      Tensor sum = of + times(h, weight, bias);
       return {relu ? max(sum, 0) : tanh(sum), Tensor()};
     }
     if (gates == 4) { // i, o, f, c
-      Tensor all = of + product(h, weight, bias);
+      Tensor all = of + times(h, weight, bias);
       Tensor next = sigmoid(columns(all, 2)) * c + sigmoid(columns(all, 0)) * tanh(columns(all, 3));
       return {sigmoid(columns(all, 1)) * tanh(next), next};
     }
-    // z, r, h. The reset applies to the product of h, or to h itself.
-    Tensor all = product(h, weight, bias);
+    // z, r, h. The reset applies to the matmul of h, or to h itself.
+    Tensor all = times(h, weight, bias);
     Tensor update = sigmoid(columns(of, 0) + columns(all, 0));
     Tensor reset = sigmoid(columns(of, 1) + columns(all, 1));
     Tensor last = reset * columns(all, 2);
     if (!resetsLate) {
       Tensor rows = weight.part(0, 2 * hidden, 3 * hidden);
       Tensor own = bias.part(0, 2 * hidden, 3 * hidden);
-      last = product(reset * h, rows, own);
+      last = times(reset * h, rows, own);
     }
     Tensor candidate = tanh(columns(of, 2) + last);
     // (1 - z) candidate + z h

@@ -76,13 +76,13 @@ let STEP = Sub(y, x)
 lerp(x, y, w) = Where(Less(w, 0.5), Add(x, Mul(w, STEP)), Sub(y, Mul(STEP, sub(1, w)))) | Where(_, Add(x, Mul(w, STEP)), Sub(y, Mul(_, STEP))) | Where(_, Add(x, Mul(w, STEP)), Sub(y, Mul(STEP, _)))
 xlogy(x, y) = Where(Equal(x, 0), x, Where(IsNaN(y), y, Mul(x, Log(y))))
 
-# Products. The optimizer makes the padding before a convolution the convolution's, and one transpose of two.
+# Matmuls. The optimizer makes the padding before a convolution the convolution's, and one transpose of two.
 matmul, bmm(x, y) = MatMul(x, y)
 mm(x, y) = MatMul(x, y) | Gemm(x, y){alpha=1, beta=_, transA=0, transB=0}
 linear(x, w, b) = Gemm(x, w, b){alpha=1, beta=1, transA=0, transB=_} | Add(MatMul(x, w), b) | MatMul(x, w) | Add(MatMul(x, Transpose(w){perm=[1, 0]}), b) | MatMul(x, Transpose(w){perm=[1, 0]})
 addmm(b, x, w, beta=1, alpha=1) = Gemm(x, w, b){alpha=alpha, beta=beta, transA=0, transB=_} | Add(MatMul(x, w), b) | alpha=1: MatMul(x, w)
-let PRODUCT = either(Mul(MatMul(x, y), alpha), MatMul(x, y))
-baddbmm(z, x, y, beta=1, alpha=1) = beta=1: Add(PRODUCT, z) | beta=1: Add(z, PRODUCT) | beta!=1: Add(PRODUCT, Mul(z, beta))
+let MATMUL = either(Mul(MatMul(x, y), alpha), MatMul(x, y))
+baddbmm(z, x, y, beta=1, alpha=1) = beta=1: Add(MATMUL, z) | beta=1: Add(z, MATMUL) | beta!=1: Add(MATMUL, Mul(z, beta))
 let MOVED = Reshape(Transpose(w){perm=[1, 0, 2]}, _){allowzero=_}
 let FORMS = Squeeze(MatMul(Reshape(MatMul(x, MOVED), _){allowzero=_}, Unsqueeze(y, _)), _)
 bilinear(x, y, w, b) = Add(FORMS, b) | FORMS

@@ -34,7 +34,7 @@ struct TracedOperation {
   bool isOfExporter(const NodeProto &node, int operand) const;
 };
 
-/// Whether a product transposes its second operand.
+/// Whether a matmul transposes its second operand.
 bool readsTransposed(const NodeProto &node);
 
 } // namespace shale::onnx

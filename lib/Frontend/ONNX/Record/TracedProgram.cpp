@@ -37,7 +37,7 @@ std::optional<Difference> TracedProgram::unnamedRead(const TracedOperation &oper
   return std::nullopt;
 }
 
-/// Whether the exporter's optimizer made a batch normalization a part of the product before it.
+/// Whether the exporter's optimizer made a batch normalization a part of the matmul before it.
 /// Source: onnxscript's rewriter/rules/common/_fuse_batchnorm.py.
 static bool isMergedNorm(const TracedOperation &operation) {
   return operation.kind().contains("batch_norm") &&

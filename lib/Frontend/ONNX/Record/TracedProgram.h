@@ -13,7 +13,7 @@ using Place = std::pair<const NodeProto *, int>;
 /// An operation whose nodes are not those that the exporter writes for it.
 struct Mismatch {
   const TracedOperation *operation;
-  /// Whether the exporter's optimizer made a batch normalization a part of the product before it.
+  /// Whether the exporter's optimizer made a batch normalization a part of the matmul before it.
   bool isMergedNorm;
   Difference difference; // else
 };

@@ -82,7 +82,7 @@ static bool explainTranspose(Known &known, const FoldedValue &value) {
       read.initializer->dims_size() != 2)
     return false;
   // A constant of another name was made of the value by nodes of the exporter's own: aten.linear
-  // has its weight the other way around than ONNX's products.
+  // has its weight the other way around than MatMul.
   bool isRenamed = read.name != read.initializer->name();
   if (isRenamed && (!StringRef(readFxNode(*read.node).target).starts_with(words::kLinear) ||
                     read.operand != 1 || readsTransposed(*read.node)))

@@ -15,7 +15,7 @@ using llvm::SmallVector;
 using llvm::StringRef;
 
 /// Returns whether the initializer that a node reads is the transpose of the
-/// parameter: the weight of aten.linear is [out, in], and a product without a
+/// parameter: the weight of aten.linear is [out, in], and a matmul without a
 /// transpose reads one that was folded.
 static bool isTransposed(const TracedOperation &operation, const Use &use) {
   return StringRef(operation.fx.target).starts_with(words::kLinear) && use.operand == 1 &&
@@ -57,7 +57,7 @@ static SmallVector<size_t> parametersNamedBy(const TracedProgram &program,
   return named;
 }
 
-/// Takes the bias of zeros that an operation lost for that of its product or
+/// Takes the bias of zeros that an operation lost for that of its matmul or
 /// norm, where it was added.
 static void takeLostBias(Known &known, const TracedOperation &operation, size_t index) {
   for (const NodeProto *node : llvm::reverse(operation.nodes)) {

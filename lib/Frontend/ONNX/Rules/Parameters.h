@@ -84,7 +84,7 @@ struct Parameters {
   std::vector<Parameter> list; // in PyTorch's order
   /// Parameters read, by node and operand index.
   std::map<std::pair<const NodeProto *, int>, ParameterUse> uses;
-  /// Zero biases that the exporter dropped, by the product or norm that had them.
+  /// Zero biases that the exporter dropped, by the matmul or norm that had them.
   llvm::DenseMap<const NodeProto *, size_t> lostBias;
   /// Computations that the exporter folded.
   std::vector<Expression> expressions;

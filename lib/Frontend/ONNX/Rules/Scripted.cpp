@@ -177,7 +177,7 @@ private:
     }
   }
 
-  /// Whether a fold is the transposed weight of products.
+  /// Whether a fold is the transposed weight of matmuls.
   bool isWeight(size_t index) const {
     return out.list[index].initializer->dims_size() == 2 && !reads[index].empty() &&
            llvm::all_of(reads[index], [](const auto &read) {
@@ -212,11 +212,11 @@ private:
     return std::nullopt;
   }
 
-  /// Returns the name of the parameter that is added to the product with a weight; null if there is
+  /// Returns the name of the parameter that is added to the matmul with a weight; null if there is
   /// none.
   const std::string *biasOf(size_t index) const {
-    const NodeProto *product = reads[index].front().first;
-    const NodeProto *sum = product->output_size() ? readers.lookup(product->output(0)) : nullptr;
+    const NodeProto *matmul = reads[index].front().first;
+    const NodeProto *sum = matmul->output_size() ? readers.lookup(matmul->output(0)) : nullptr;
     if (!sum || sum->op_type() != "Add")
       return nullptr;
     auto bias = llvm::find_if(sum->input(), [&](const std::string &name) {
@@ -227,7 +227,7 @@ private:
   }
 
   /// Returns PyTorch's name of a transposed weight: that of its bias tells it, or the scope, of a
-  /// module that computes nothing but this product. Empty if it is not known.
+  /// module that computes nothing but this matmul. Empty if it is not known.
   std::string nameOf(size_t index) const {
     std::string name;
     if (const std::string *bias = biasOf(index)) {

@@ -390,7 +390,7 @@ struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, At
     return success();
   }
 
-  /// Replaces row `r` of a block of scores, a product of queries and keys, by its probabilities,
+  /// Replaces row `r` of a block of scores, a matmul of queries and keys, by its probabilities,
   /// and stores its lse.
   static void emitRow(Loops &l, AttentionOp op, Blocks &blocks, Drops &drops, const RowBlock &rows,
                       Value r, Value scores, Value lse) {

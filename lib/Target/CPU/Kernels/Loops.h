@@ -9,7 +9,7 @@
 
 namespace shale::cpu {
 
-/// Emits f32 loops and calls of the runtime's matrix product.
+/// Emits f32 loops and calls of the runtime's matmul.
 class Loops : public Arithmetic {
 public:
   Loops(mlir::OpBuilder &b, mlir::Location loc, int64_t lanes) : Arithmetic(b, loc), lanes(lanes) {}

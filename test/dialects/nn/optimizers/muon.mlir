@@ -12,7 +12,7 @@ func.func private @forms(%w: tensor<2x4xf32>, %h: tensor<2x4xbf16>, %p: tensor<8
 
 // g = (3, 4) in the first row of four, momentum half of it. A matrix of one singular value becomes 0.696436 times its direction, which
 // is (0.6, 0.8): the value is that of f(f(f(f(f(1))))) with f(x) = 3.4445 x - 4.775 x^3 + 2.0315 x^5. The factor is sqrt(4 / 2) or
-// 0.2 sqrt(4). The parameter is 1 - 0.5 * 0.25 * 2 = 0.75, less half of the product.
+// 0.2 sqrt(4). The parameter is 1 - 0.5 * 0.25 * 2 = 0.75, less half of the matmul.
 // VALUES-LABEL: @muon
 // VALUES: result0: 4x2xf64 {{.*}} [0.454527055, 0.356036074, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
 // VALUES: result1: 4x2xf64 {{.*}} [1.5, 2, 0, 0, 0, 0, 0, 0]

@@ -1,6 +1,6 @@
 """Compares the work of two imports of one size: scripted_work.py FOLDER.
 
-Each file of TorchScript's exporter has as many products as the other, whose weights have one initializer. In the first, they read it by one name.
+Each file of TorchScript's exporter has as many matmuls as the other, whose weights have one initializer. In the first, they read it by one name.
 In the second, an Identity gives it a name for each call of a module, and the importer must tell for each whether the weight is one that has a
 name: it looks up the first such weight, names of the module, and what its scope reads. Processor times are compared with each other, so that the
 machine does not count, each the smaller of two.

@@ -17,10 +17,10 @@ namespace {
 const StringRef kMachine = R"(
   name = "abacus"
   source = "counted by hand"
-  f32_products = 1
-  tf32_products = 1
-  f16_products = 1
-  attention_products = 1
+  f32_matmuls = 1
+  tf32_matmuls = 1
+  f16_matmuls = 1
+  attention_matmuls = 1
   attention_scores = 1
   device_memory = 4
   host_memory = 4

@@ -9,7 +9,7 @@ usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|unti
   untied   the head has a table of its own, and a bias
   columns  the same, stored [width, classes]
   shared   all heads have one key head
-  pairs    the MLP is gated: even columns of its first product are gates of the odd ones
+  pairs    the MLP is gated: even columns of its first matmul are gates of the odd ones
   contrast the loss compares the first position of every example with the last position of all examples, both ways
 """
 import sys

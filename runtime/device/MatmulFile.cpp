@@ -1,5 +1,5 @@
-// Reads and writes the algorithms of a program's products.
-#include "runtime/device/ProductFile.h"
+// Reads and writes the algorithms of a program's matmuls.
+#include "runtime/device/MatmulFile.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Json.h"
@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int kFormat = 2; // 1: partial sums in the type of the result were allowed
-constexpr int64_t kMostBytes = int64_t(16) << 20; // some 30,000 products
+constexpr int64_t kMostBytes = int64_t(16) << 20; // some 30,000 matmuls
 constexpr size_t kLongestText = 1024;             // of a key or an algorithm
 
 std::string sumOf(const json &body) {
@@ -38,35 +38,35 @@ double microseconds(const json &object, const char *name) {
   return value;
 }
 
-Choices choicesFrom(const json &products) {
+Choices choicesFrom(const json &matmuls) {
   Choices choices;
-  for (const json &object : products) {
+  for (const json &object : matmuls) {
     Choice choice;
     choice.algorithm = shortText(object, "algorithm");
     if (choice.algorithm.find_first_not_of("0123456789abcdef") != std::string::npos)
       throw std::runtime_error("an algorithm is not hexadecimal digits");
     choice.first = microseconds(object, "first_us");
     choice.best = microseconds(object, "us");
-    choices[shortText(object, "product")] = choice;
+    choices[shortText(object, "matmul")] = choice;
   }
   return choices;
 }
 
 } // namespace
 
-std::string productText(const std::string &machine, const Choices &choices) {
-  json products = json::array();
+std::string matmulText(const std::string &machine, const Choices &choices) {
+  json matmuls = json::array();
   for (const auto &[key, choice] : choices)
-    products.push_back({{"product", key},
-                        {"algorithm", choice.algorithm},
-                        {"first_us", choice.first},
-                        {"us", choice.best}});
-  json body = {{"format", kFormat}, {"machine", machine}, {"products", products}};
+    matmuls.push_back({{"matmul", key},
+                       {"algorithm", choice.algorithm},
+                       {"first_us", choice.first},
+                       {"us", choice.best}});
+  json body = {{"format", kFormat}, {"machine", machine}, {"matmuls", matmuls}};
   json file = {{"body", body}, {"xxh3", sumOf(body)}};
   return file.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-Choices parseProducts(const std::string &text, const std::string &machine) {
+Choices parseMatmuls(const std::string &text, const std::string &machine) {
   std::string made;
   try {
     json file = parseJson(text);
@@ -77,7 +77,7 @@ Choices parseProducts(const std::string &text, const std::string &machine) {
       fail(SHALE_EXIT_DATA, "was written by another version of Shale");
     made = shortText(body, "machine");
     if (made == machine)
-      return choicesFrom(body.at("products"));
+      return choicesFrom(body.at("matmuls"));
   } catch (const Error &) {
     throw;
   } catch (const std::exception &error) {
@@ -86,10 +86,10 @@ Choices parseProducts(const std::string &text, const std::string &machine) {
   fail(SHALE_EXIT_DATA, "is for %s, and this is %s", made.c_str(), machine.c_str());
 }
 
-ProductFile::ProductFile(const std::string &program, const std::string &otherwise)
-    : paths{program + ".products.json", otherwise + "/" + baseName(program) + ".products.json"} {}
+MatmulFile::MatmulFile(const std::string &program, const std::string &otherwise)
+    : paths{program + ".matmuls.json", otherwise + "/" + baseName(program) + ".matmuls.json"} {}
 
-Choices ProductFile::load(const std::string &machine) const {
+Choices MatmulFile::load(const std::string &machine) const {
   for (const std::string &path : paths) {
     if (!exists(path))
       continue;
@@ -98,17 +98,17 @@ Choices ProductFile::load(const std::string &machine) const {
     try {
       std::string text = readText(path, kMostBytes);
       isRead = true;
-      return parseProducts(text, machine);
+      return parseMatmuls(text, machine);
     } catch (const Error &error) {
       trouble = isRead ? "'" + path + "' " + error.what() : error.what();
     }
-    warn("%s: its algorithms of matrix products are not used", trouble.c_str());
+    warn("%s: its algorithms of matmuls are not used", trouble.c_str());
   }
   return {};
 }
 
-std::string ProductFile::store(const std::string &machine, const Choices &choices) const {
-  std::string text = productText(machine, choices), trouble;
+std::string MatmulFile::store(const std::string &machine, const Choices &choices) const {
+  std::string text = matmulText(machine, choices), trouble;
   for (const std::string &path : paths)
     try {
       replaceFile(path, text);
@@ -116,7 +116,7 @@ std::string ProductFile::store(const std::string &machine, const Choices &choice
     } catch (const Error &error) {
       trouble = error.what();
     }
-  warn("%s; the next start may choose other algorithms of matrix products, and have other bits",
+  warn("%s; the next start may choose other algorithms of matmuls, and have other bits",
        trouble.c_str());
   return "";
 }

@@ -1,4 +1,4 @@
-//===- JoinProducts.cpp - One product for layers that read one value ------===//
+//===- JoinMatmuls.cpp - One matmul for layers that read one value --------===//
 #include "dialects/dist/Runs.h"
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Cast.h"
@@ -14,7 +14,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 namespace shale {
-#define GEN_PASS_DEF_JOINPRODUCTSPASS
+#define GEN_PASS_DEF_JOINMATMULSPASS
 #include "passes/fusion/Passes.h.inc"
 } // namespace shale
 
@@ -36,9 +36,9 @@ struct Layer {
 };
 
 /// Joins the layers of one function whose input gradients are summed.
-class ProductJoiner {
+class MatmulJoiner {
 public:
-  ProductJoiner(const Target &target, MLIRContext *context)
+  MatmulJoiner(const Target &target, MLIRContext *context)
       : target(target), b(context, &listener) {}
   void run(func::FuncOp function);
 
@@ -73,9 +73,9 @@ static SmallVector<Value> termsOf(nn::AddOp root) {
   return terms;
 }
 
-/// Returns the layer of a term of a sum of input gradients, if its products can be joined with
+/// Returns the layer of a term of a sum of input gradients, if its matmuls can be joined with
 /// others.
-std::optional<Layer> ProductJoiner::match(Value leaf) const {
+std::optional<Layer> MatmulJoiner::match(Value leaf) const {
   Layer layer{};
   layer.leaf = leaf;
   Value value = leaf;
@@ -84,7 +84,7 @@ std::optional<Layer> ProductJoiner::match(Value leaf) const {
   layer.input = value.getDefiningOp<nn::MatmulOp>();
   if (!layer.input || !value.hasOneUse() || typeOf(value).getRank() != 2 ||
       layer.input.getTransposeLhs() || layer.input.getTransposeRhs() ||
-      !target.joinsProducts(typeOf(layer.input.getLhs()).getElementType()))
+      !target.joinsMatmuls(typeOf(layer.input.getLhs()).getElementType()))
     return std::nullopt;
   // A kernel that writes dy can write it to joined rows.
   Value dy = layer.input.getLhs(), made = throughReshapes(dy);
@@ -149,7 +149,7 @@ static bool savesBytes(ArrayRef<Layer> run) {
 }
 
 /// Returns the first two to four layers whose weights follow one another, or none.
-SmallVector<Layer> ProductJoiner::findNeighbours(ArrayRef<Layer> layers) const {
+SmallVector<Layer> MatmulJoiner::findNeighbours(ArrayRef<Layer> layers) const {
   constexpr size_t most = 4;
   SmallVector<Layer> sorted(layers);
   llvm::stable_sort(sorted, [](Layer one, Layer other) {
@@ -166,14 +166,14 @@ SmallVector<Layer> ProductJoiner::findNeighbours(ArrayRef<Layer> layers) const {
   return {};
 }
 
-Value ProductJoiner::cast(Value value, Type element) {
+Value MatmulJoiner::cast(Value value, Type element) {
   if (typeOf(value).getElementType() == element)
     return value;
   return nn::CastOp::create(b, value.getLoc(), typeOf(value).clone(element), value);
 }
 
 /// Replaces the operands of the pack by one that has the gradients of all weights.
-void ProductJoiner::joinGradients(ArrayRef<Layer> run, Value joined) {
+void MatmulJoiner::joinGradients(ArrayRef<Layer> run, Value joined) {
   dist::UnitPackOp pack = run.front().pack;
   Operation *first = run.front().packed;
   SmallVector<Attribute> params;
@@ -190,8 +190,8 @@ void ProductJoiner::joinGradients(ArrayRef<Layer> run, Value joined) {
   pack.getInputsMutable().assign(inputs);
 }
 
-/// Builds the products of all layers of a run, and returns the term in place of theirs.
-Value ProductJoiner::join(ArrayRef<Layer> run) {
+/// Builds the matmuls of all layers of a run, and returns the term in place of theirs.
+Value MatmulJoiner::join(ArrayRef<Layer> run) {
   Layer first = run.front();
   Operation *lastInput = first.input, *lastWeight = first.weight;
   auto later = [](Operation *one, Operation *other) {
@@ -230,8 +230,8 @@ Value ProductJoiner::join(ArrayRef<Layer> run) {
   std::string widths;
   for (const Layer &layer : run)
     widths += (widths.empty() ? "" : ", ") + std::to_string(widthOf(layer));
-  emitDecision(loc, "join-products",
-               llvm::formatv("{0} products of {1} x {2} x ({3}) become one, and those of the "
+  emitDecision(loc, "join-matmuls",
+               llvm::formatv("{0} matmuls of {1} x {2} x ({3}) become one, and those of the "
                              "gradients of their weights, too",
                              run.size(), part.getDimSize(0), weight.getDimSize(1), widths)
                    .str());
@@ -240,7 +240,7 @@ Value ProductJoiner::join(ArrayRef<Layer> run) {
 
 /// Replaces a sum by that of other terms. A single one that was only widened to be summed is not
 /// rounded again.
-void ProductJoiner::replaceSum(nn::AddOp root, ArrayRef<Value> leaves) {
+void MatmulJoiner::replaceSum(nn::AddOp root, ArrayRef<Value> leaves) {
   b.setInsertionPoint(root);
   listener.current = root;
   Value sum = leaves.front();
@@ -254,7 +254,7 @@ void ProductJoiner::replaceSum(nn::AddOp root, ArrayRef<Value> leaves) {
   root.replaceAllUsesWith(sum);
 }
 
-void ProductJoiner::run(func::FuncOp function) {
+void MatmulJoiner::run(func::FuncOp function) {
   bool joined = false;
   SmallVector<nn::AddOp> roots;
   function.walk([&](nn::AddOp op) {
@@ -282,14 +282,14 @@ void ProductJoiner::run(func::FuncOp function) {
 }
 
 namespace {
-struct JoinProductsPass : shale::impl::JoinProductsPassBase<JoinProductsPass> {
-  using JoinProductsPassBase::JoinProductsPassBase;
+struct JoinMatmulsPass : shale::impl::JoinMatmulsPassBase<JoinMatmulsPass> {
+  using JoinMatmulsPassBase::JoinMatmulsPassBase;
   void runOnOperation() final {
     const Target *target = targetOf(getOperation());
     if (!target)
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
-      ProductJoiner(*target, &getContext()).run(function);
+      MatmulJoiner(*target, &getContext()).run(function);
   }
 };
 } // namespace

@@ -1,4 +1,4 @@
-// Replaces oneDNN's product by one whose inner dimension is summed in OMP_NUM_THREADS parts, so
+// Replaces oneDNN's matmul by one whose inner dimension is summed in OMP_NUM_THREADS parts, so
 // that its bits depend on the number of threads. It is preloaded (LD_PRELOAD) by the test that
 // requires equal bits.
 #include <cstdlib>
@@ -9,7 +9,7 @@ extern "C" dnnl_status_t dnnl_sgemm(char transposeA, char transposeB, dnnl_dim_t
                                     dnnl_dim_t k, float alpha, const float *a, dnnl_dim_t lda,
                                     const float *b, dnnl_dim_t ldb, float beta, float *c,
                                     dnnl_dim_t ldc) {
-  static const auto product =
+  static const auto matmul =
       reinterpret_cast<decltype(&dnnl_sgemm)>(dlsym(RTLD_NEXT, "dnnl_sgemm"));
   const char *threads = std::getenv("OMP_NUM_THREADS");
   dnnl_dim_t parts = threads ? std::atoi(threads) : 1;
@@ -17,10 +17,9 @@ extern "C" dnnl_status_t dnnl_sgemm(char transposeA, char transposeB, dnnl_dim_t
     dnnl_dim_t begin = k * part / parts, end = k * (part + 1) / parts;
     if (begin == end)
       continue;
-    dnnl_status_t status =
-        product(transposeA, transposeB, m, n, end - begin, alpha,
-                a + (transposeA == 'T' ? begin * lda : begin), lda,
-                b + (transposeB == 'T' ? begin : begin * ldb), ldb, beta, c, ldc);
+    dnnl_status_t status = matmul(transposeA, transposeB, m, n, end - begin, alpha,
+                                  a + (transposeA == 'T' ? begin * lda : begin), lda,
+                                  b + (transposeB == 'T' ? begin : begin * ldb), ldb, beta, c, ldc);
     if (status != dnnl_success)
       return status;
     beta = 1;

@@ -1,6 +1,6 @@
-// Matrix products of the emulated cuBLASLt.
-#ifndef SHALE_TEST_EMULATION_BLASPRODUCT_H
-#define SHALE_TEST_EMULATION_BLASPRODUCT_H
+// Matmuls of the emulated cuBLASLt.
+#ifndef SHALE_TEST_EMULATION_BLASMATMUL_H
+#define SHALE_TEST_EMULATION_BLASMATMUL_H
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// RUN: shale-opt %s --shale-quantize-products -o %t.mlir
+// RUN: shale-opt %s --shale-quantize-matmuls -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // The op computes what `quantized` says; in f64 nothing is rounded. Fusion and what follows it changes no bits.
 // RUN: shale-run %s --compare=%t.mlir --tolerance=1e-6 | FileCheck %s --check-prefix=EQUAL

@@ -1,5 +1,5 @@
-// RUN: shale-opt %s --shale-join-products | FileCheck %s
-// RUN: shale-opt %s --shale-join-products -o %t.mlir
+// RUN: shale-opt %s --shale-join-matmuls | FileCheck %s
+// RUN: shale-opt %s --shale-join-matmuls -o %t.mlir
 // RUN: shale-opt %t.mlir | FileCheck %s
 // RUN: shale-run --as=f64 %s --compare=%t.mlir | FileCheck %s --check-prefix=EQUAL
 // EQUAL: @three: 2 values, 0 differ
@@ -87,7 +87,7 @@ module attributes {nn.target = "cuda:sm_90a"} {
     return %dx, %packed : tensor<16x64xf32>, tensor<9216xf32>
   }
 
-  // The gradient of a layer's result has a third reader: nothing changes. The sum of one product with itself
+  // The gradient of a layer's result has a third reader: nothing changes. The sum of one matmul with itself
   // is no pair of layers, either.
   // CHECK-LABEL: func.func @readers
   // CHECK-NOT: nn.concat

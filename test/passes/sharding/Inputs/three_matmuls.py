@@ -1,4 +1,4 @@
-"""Writes a model of three products, y = x w1 w2 w3, with weights of 8 x 16, 16 x 8 and 8 x 8. usage: three_products.py FILE"""
+"""Writes a model of three matmuls, y = x w1 w2 w3, with weights of 8 x 16, 16 x 8 and 8 x 8. usage: three_matmuls.py FILE"""
 import pathlib
 import sys
 

@@ -1,4 +1,4 @@
-//===- AnnotateProducts.cpp - Chooses products of 8-bit floats ------------===//
+//===- AnnotateMatmuls.cpp - Chooses matmuls of 8-bit floats --------------===//
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Support/Remarks.h"
@@ -11,29 +11,29 @@ using namespace mlir;
 
 namespace shale {
 
-#define GEN_PASS_DEF_ANNOTATEPRODUCTSPASS
+#define GEN_PASS_DEF_ANNOTATEMATMULSPASS
 #include "passes/annotate/Passes.h.inc"
 
-/// Returns why the module cannot have products of 8-bit floats, or an empty string.
+/// Returns why the module cannot have matmuls of 8-bit floats, or an empty string.
 static std::string findObstacle(ModuleOp module, const Target &target) {
-  if (!target.has8BitProducts())
-    return "--product-dtype fp8: target " + target.getName().str() +
-           " has no products of 8-bit floats: give another --target, or leave out --product-dtype";
+  if (!target.has8BitMatmuls())
+    return "--matmul-dtype fp8: target " + target.getName().str() +
+           " has no matmuls of 8-bit floats: give another --target, or leave out --matmul-dtype";
   auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
   if (!policy || !policy.getParam().isBF16())
-    return "--product-dtype fp8 needs parameters that are used in bf16: give --param-dtype bf16, or "
-           "leave out --product-dtype";
+    return "--matmul-dtype fp8 needs parameters that are used in bf16: give --param-dtype bf16, or "
+           "leave out --matmul-dtype";
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (function.getResultAttr(i, nn::kGradientOfAttr))
-        return "--product-dtype fp8 needs gradients that Shale derives, and the file computes its "
+        return "--matmul-dtype fp8 needs gradients that Shale derives, and the file computes its "
                "own: leave it out, or export the model without gradients";
   return "";
 }
 
-/// Whether an operand of the product is a parameter, or a view, part or cast of one.
-static bool multipliesParameter(nn::MatmulOp product) {
-  return llvm::any_of(product->getOperands(), [](Value operand) {
+/// Whether an operand of the matmul is a parameter, or a view, part or cast of one.
+static bool multipliesParameter(nn::MatmulOp matmul) {
+  return llvm::any_of(matmul->getOperands(), [](Value operand) {
     while (Operation *op = operand.getDefiningOp()) {
       if (op->getNumOperands() != 1)
         return false;
@@ -44,8 +44,8 @@ static bool multipliesParameter(nn::MatmulOp product) {
   });
 }
 
-/// Returns the products from which a result follows without another product: those of the head.
-static llvm::SetVector<Operation *> lastProducts(func::FuncOp function) {
+/// Returns the matmuls from which a result follows without another matmul: those of the head.
+static llvm::SetVector<Operation *> lastMatmuls(func::FuncOp function) {
   llvm::SetVector<Operation *> last;
   llvm::SetVector<Value> values;
   values.insert_range(function.getBody().front().getTerminator()->getOperands());
@@ -60,8 +60,8 @@ static llvm::SetVector<Operation *> lastProducts(func::FuncOp function) {
 }
 
 namespace {
-struct AnnotateProductsPass : impl::AnnotateProductsPassBase<AnnotateProductsPass> {
-  using AnnotateProductsPassBase::AnnotateProductsPassBase;
+struct AnnotateMatmulsPass : impl::AnnotateMatmulsPassBase<AnnotateMatmulsPass> {
+  using AnnotateMatmulsPassBase::AnnotateMatmulsPassBase;
 
   void runOnOperation() final {
     ModuleOp module = getOperation();
@@ -77,25 +77,25 @@ struct AnnotateProductsPass : impl::AnnotateProductsPassBase<AnnotateProductsPas
       if (!function.isExternal() && function.getBody().hasOneBlock())
         marked += mark(function);
     if (marked == 0)
-      module.emitWarning("--product-dtype fp8 has no effect: the model has no product of a matrix "
+      module.emitWarning("--matmul-dtype fp8 has no effect: the model has no matmul of a matrix "
                          "and a parameter but those of its head");
   }
 
-  /// Returns the number of products that are annotated.
+  /// Returns the number of matmuls that are annotated.
   int64_t mark(func::FuncOp function) {
     Type fine = Float8E4M3FNType::get(&getContext());
     ArrayAttr quantized = Builder(&getContext()).getTypeArrayAttr({fine, fine});
-    llvm::SetVector<Operation *> head = lastProducts(function);
+    llvm::SetVector<Operation *> head = lastMatmuls(function);
     int64_t marked = 0;
-    for (auto product : function.getBody().front().getOps<nn::MatmulOp>()) {
-      if (cast<RankedTensorType>(product.getType()).getRank() != 2 || !multipliesParameter(product))
+    for (auto matmul : function.getBody().front().getOps<nn::MatmulOp>()) {
+      if (cast<RankedTensorType>(matmul.getType()).getRank() != 2 || !multipliesParameter(matmul))
         continue;
-      if (head.contains(product)) {
-        emitDecision(product.getLoc(), "annotate-products",
-                     "no other product follows on the way to the loss: operands stay as they are");
+      if (head.contains(matmul)) {
+        emitDecision(matmul.getLoc(), "annotate-matmuls",
+                     "no other matmul follows on the way to the loss: operands stay as they are");
         continue;
       }
-      product.setQuantizedAttr(quantized);
+      matmul.setQuantizedAttr(quantized);
       ++marked;
     }
     return marked;

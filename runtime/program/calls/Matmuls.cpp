@@ -1,5 +1,5 @@
-// Calls compiled functions on a device that only notes products.
-#include "runtime/program/calls/Products.h"
+// Calls compiled functions on a device that only notes matmuls.
+#include "runtime/program/calls/Matmuls.h"
 #include "runtime/comm/Collectives.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
@@ -19,10 +19,10 @@ public:
   void read(void *, const char *, int64_t) override {}
   void write(char *, const void *, int64_t) override {}
   void launch(const Launch &) override {}
-  void multiply(const Product &product) override {
-    if (product.epilogue) // which a device may compute apart
-      products.push_back(product.alone());
-    products.push_back(product);
+  void multiply(const Matmul &matmul) override {
+    if (matmul.epilogue) // which a device may compute apart
+      matmuls.push_back(matmul.alone());
+    matmuls.push_back(matmul);
   }
   void attend(const Attention &) override {}
   void copy(void *, const void *, int64_t) override {}
@@ -37,7 +37,7 @@ public:
   }
   void call(ShaleFunction, bool, const std::function<void()> &body) override { body(); }
 
-  std::vector<Product> products;
+  std::vector<Matmul> matmuls;
 };
 
 class NoCollectives final : public Collectives {
@@ -49,7 +49,7 @@ public:
 
 } // namespace
 
-std::vector<Product> listProducts(ShaleRank &rank, const std::function<void()> &call) {
+std::vector<Matmul> listMatmuls(ShaleRank &rank, const std::function<void()> &call) {
   NotingDevice device;
   NoCollectives collectives;
   Device *realDevice = rank.device;
@@ -62,7 +62,7 @@ std::vector<Product> listProducts(ShaleRank &rank, const std::function<void()> &
   rank.device = realDevice;
   rank.collectives = realCollectives;
   rank.node = nullptr;
-  return std::move(device.products);
+  return std::move(device.matmuls);
 }
 
 } // namespace shale::rt

@@ -1,7 +1,7 @@
-// The file that keeps the algorithms of products, and what is refused as such.
+// The file that keeps the algorithms of matmuls, and what is refused as such.
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
-#include "runtime/device/ProductFile.h"
+#include "runtime/device/MatmulFile.h"
 
 #include <fstream>
 #include <functional>
@@ -32,7 +32,7 @@ bool same(const Choices &x, const Choices &y) {
 /// Returns why a text is refused; "" if it is not.
 std::string refusal(const std::string &text, const std::string &machine = kMachine) {
   try {
-    parseProducts(text, machine);
+    parseMatmuls(text, machine);
     return "";
   } catch (const Error &error) {
     EXPECT_EQ(error.code, SHALE_EXIT_DATA);
@@ -42,7 +42,7 @@ std::string refusal(const std::string &text, const std::string &machine = kMachi
 
 /// Writes a changed body with the checksum that belongs to it, as a forger would.
 std::string sealed(const std::function<void(nlohmann::json &)> &change) {
-  auto file = nlohmann::json::parse(productText(kMachine, someChoices()));
+  auto file = nlohmann::json::parse(matmulText(kMachine, someChoices()));
   change(file["body"]);
   std::string body = file["body"].dump();
   file["xxh3"] = format("%016llx", (unsigned long long)XXH3_64bits(body.data(), body.size()));
@@ -52,7 +52,7 @@ std::string sealed(const std::function<void(nlohmann::json &)> &change) {
 struct Folder {
   std::string path;
   Folder() {
-    char name[] = "/tmp/shale-products-XXXXXX";
+    char name[] = "/tmp/shale-matmuls-XXXXXX";
     path = mkdtemp(name);
     makeFolders(path + "/out");
   }
@@ -65,14 +65,14 @@ struct Folder {
 
 } // namespace
 
-TEST(ProductFiles, TextHoldsTheChoices) {
-  EXPECT_TRUE(same(parseProducts(productText(kMachine, someChoices()), kMachine), someChoices()));
-  EXPECT_TRUE(parseProducts(productText(kMachine, {}), kMachine).empty());
+TEST(MatmulFiles, TextHoldsTheChoices) {
+  EXPECT_TRUE(same(parseMatmuls(matmulText(kMachine, someChoices()), kMachine), someChoices()));
+  EXPECT_TRUE(parseMatmuls(matmulText(kMachine, {}), kMachine).empty());
   EXPECT_EQ(refusal(sealed([](nlohmann::json &) {})), "");
 }
 
-TEST(ProductFiles, EachCutAndEachChangedByteIsRefused) {
-  std::string text = productText(kMachine, someChoices());
+TEST(MatmulFiles, EachCutAndEachChangedByteIsRefused) {
+  std::string text = matmulText(kMachine, someChoices());
   for (size_t bytes = 0; bytes + 1 < text.size(); ++bytes) // the last is a line's end
     ASSERT_NE(refusal(text.substr(0, bytes)), "") << bytes;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -80,7 +80,7 @@ TEST(ProductFiles, EachCutAndEachChangedByteIsRefused) {
     changed[i] ^= 1;
     Choices choices;
     try {
-      choices = parseProducts(changed, kMachine);
+      choices = parseMatmuls(changed, kMachine);
     } catch (const Error &error) {
       EXPECT_EQ(error.code, SHALE_EXIT_DATA);
       continue;
@@ -89,8 +89,8 @@ TEST(ProductFiles, EachCutAndEachChangedByteIsRefused) {
   }
 }
 
-TEST(ProductFiles, OtherMachinesAndVersionsAreRefused) {
-  EXPECT_EQ(refusal(productText("another GPU, cuBLASLt 13.1.0", someChoices())),
+TEST(MatmulFiles, OtherMachinesAndVersionsAreRefused) {
+  EXPECT_EQ(refusal(matmulText("another GPU, cuBLASLt 13.1.0", someChoices())),
             "is for another GPU, cuBLASLt 13.1.0, and this is some GPU, cuBLASLt 13.1.0");
   EXPECT_EQ(refusal(sealed([](nlohmann::json &body) { body["format"] = 99; })),
             "was written by another version of Shale");
@@ -99,61 +99,61 @@ TEST(ProductFiles, OtherMachinesAndVersionsAreRefused) {
             "is for ?[2J, and this is some GPU, cuBLASLt 13.1.0");
 }
 
-TEST(ProductFiles, BadContentsAreRefused) {
+TEST(MatmulFiles, BadContentsAreRefused) {
   for (const char *text : {"", "{}", "[]", "null", "7", "\"text\"", "{\"body\": 1, \"xxh3\": \"\"}",
                            "{\"body\": {}, \"xxh3\": 5}", "\xff\xfe", "{\"body\": {\"format\": 1"})
     EXPECT_NE(refusal(text).find("is damaged"), std::string::npos) << text;
   EXPECT_NE(refusal(std::string(1 << 20, '[')).find("is damaged"), std::string::npos);
   using nlohmann::json;
   const std::vector<std::function<void(json &)>> changes = {
-      [](json &body) { body.erase("products"); },
+      [](json &body) { body.erase("matmuls"); },
       [](json &body) { body["machine"] = 1; },
       [](json &body) { body["machine"] = ""; },
       [](json &body) { body["machine"] = std::string(100000, 'x'); },
-      [](json &body) { body["products"] = "text"; },
-      [](json &body) { body["products"] = {1, 2}; },
-      [](json &body) { body["products"][0].erase("algorithm"); },
-      [](json &body) { body["products"][0].erase("product"); },
-      [](json &body) { body["products"][0]["product"] = nullptr; },
-      [](json &body) { body["products"][0]["product"] = std::string(5000, 'x'); },
-      [](json &body) { body["products"][1]["algorithm"] = "xyz"; },
-      [](json &body) { body["products"][1]["algorithm"] = ""; },
-      [](json &body) { body["products"][1]["algorithm"] = std::string(5000, 'a'); },
-      [](json &body) { body["products"][1]["us"] = -1; },
-      [](json &body) { body["products"][1]["us"] = "fast"; },
-      [](json &body) { body["products"][1]["first_us"] = nullptr; }};
+      [](json &body) { body["matmuls"] = "text"; },
+      [](json &body) { body["matmuls"] = {1, 2}; },
+      [](json &body) { body["matmuls"][0].erase("algorithm"); },
+      [](json &body) { body["matmuls"][0].erase("matmul"); },
+      [](json &body) { body["matmuls"][0]["matmul"] = nullptr; },
+      [](json &body) { body["matmuls"][0]["matmul"] = std::string(5000, 'x'); },
+      [](json &body) { body["matmuls"][1]["algorithm"] = "xyz"; },
+      [](json &body) { body["matmuls"][1]["algorithm"] = ""; },
+      [](json &body) { body["matmuls"][1]["algorithm"] = std::string(5000, 'a'); },
+      [](json &body) { body["matmuls"][1]["us"] = -1; },
+      [](json &body) { body["matmuls"][1]["us"] = "fast"; },
+      [](json &body) { body["matmuls"][1]["first_us"] = nullptr; }};
   for (size_t i = 0; i < changes.size(); ++i)
     EXPECT_EQ(refusal(sealed(changes[i])).rfind("is damaged (", 0), 0u) << i;
 }
 
-TEST(ProductFiles, AFileIsReplacedAndReadAgain) {
+TEST(MatmulFiles, AFileIsReplacedAndReadAgain) {
   Folder folder;
-  ProductFile file(folder.path + "/train", folder.path + "/out");
+  MatmulFile file(folder.path + "/train", folder.path + "/out");
   EXPECT_TRUE(file.load(kMachine).empty());
   EXPECT_EQ(file.store(kMachine, {}), file.first());
-  EXPECT_EQ(file.store(kMachine, someChoices()), folder.path + "/train.products.json");
+  EXPECT_EQ(file.store(kMachine, someChoices()), folder.path + "/train.matmuls.json");
   EXPECT_TRUE(same(file.load(kMachine), someChoices()));
   EXPECT_TRUE(file.load("another").empty());
   EXPECT_EQ(listFolder(folder.path).size(), 2u); // and "out"
 }
 
-TEST(ProductFiles, OneWarningNamesTheFile) {
+TEST(MatmulFiles, OneWarningNamesTheFile) {
   Folder folder;
-  ProductFile file(folder.path + "/train", folder.path + "/out");
+  MatmulFile file(folder.path + "/train", folder.path + "/out");
   auto warning = [&](const std::string &name, const std::string &text) {
     folder.write(name, text);
     testing::internal::CaptureStderr();
     EXPECT_TRUE(file.load(kMachine).empty());
     return testing::internal::GetCapturedStderr();
   };
-  const std::string name = "train.products.json", path = folder.path + "/" + name;
-  const std::string end = ": its algorithms of matrix products are not used\n";
-  std::string good = productText(kMachine, someChoices());
+  const std::string name = "train.matmuls.json", path = folder.path + "/" + name;
+  const std::string end = ": its algorithms of matmuls are not used\n";
+  std::string good = matmulText(kMachine, someChoices());
   std::string said = warning(name, good.substr(0, 100));
   EXPECT_EQ(said.rfind("warning: '" + path + "' is damaged (", 0), 0u) << said;
   EXPECT_EQ(said.find('\n'), said.size() - 1) << said;
   EXPECT_EQ(said.substr(said.size() - end.size()), end);
-  said = warning(name, productText("another", {}));
+  said = warning(name, matmulText("another", {}));
   EXPECT_EQ(said, "warning: '" + path + "' is for another, and this is " + kMachine + end);
   said = warning(name, "");
   EXPECT_EQ(said.rfind("warning: '" + path + "' is damaged (", 0), 0u) << said;
@@ -163,18 +163,18 @@ TEST(ProductFiles, OneWarningNamesTheFile) {
 }
 
 // The path is taken by a folder, which also root cannot replace.
-TEST(ProductFiles, AnotherFolderTakesTheFile) {
+TEST(MatmulFiles, AnotherFolderTakesTheFile) {
   Folder folder;
-  makeFolders(folder.path + "/train.products.json/x");
-  ProductFile file(folder.path + "/train", folder.path + "/out");
-  EXPECT_EQ(file.store(kMachine, someChoices()), folder.path + "/out/train.products.json");
+  makeFolders(folder.path + "/train.matmuls.json/x");
+  MatmulFile file(folder.path + "/train", folder.path + "/out");
+  EXPECT_EQ(file.store(kMachine, someChoices()), folder.path + "/out/train.matmuls.json");
   EXPECT_EQ(listFolder(folder.path).size(), 2u); // no temporary file is left
   testing::internal::CaptureStderr();
   EXPECT_TRUE(same(file.load(kMachine), someChoices()));
   std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("is not a regular file: its algorithms"), std::string::npos) << said;
 
-  ProductFile nowhere(folder.path + "/train", folder.path + "/missing");
+  MatmulFile nowhere(folder.path + "/train", folder.path + "/missing");
   testing::internal::CaptureStderr();
   EXPECT_EQ(nowhere.store(kMachine, someChoices()), "");
   said = testing::internal::GetCapturedStderr();

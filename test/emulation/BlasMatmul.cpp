@@ -1,4 +1,4 @@
-#include "BlasProduct.h"
+#include "BlasMatmul.h"
 
 #include <algorithm>
 #include <vector>
@@ -8,7 +8,7 @@ namespace {
 constexpr int64_t kRows = 4, kColumns = 16;
 typedef float Lanes __attribute__((vector_size(32)));
 
-/// Adds the product of a panel of A (k x kRows) and one of B (k x kColumns) to C.
+/// Adds the matmul of a panel of A (k x kRows) and one of B (k x kColumns) to C.
 __attribute__((target_clones("fma", "default"))) void
 addPanels(int64_t k, const float *a, const float *b, float (&c)[kRows][kColumns]) {
   Lanes sums[kRows][2] = {};

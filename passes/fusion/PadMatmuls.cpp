@@ -1,4 +1,4 @@
-//===- PadProducts.cpp - Pads odd sizes of matrix products ----------------===//
+//===- PadMatmuls.cpp - Pads odd sizes of matmuls -------------------------===//
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Loss.h"
@@ -10,7 +10,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 namespace shale {
-#define GEN_PASS_DEF_PADPRODUCTSPASS
+#define GEN_PASS_DEF_PADMATMULSPASS
 #include "passes/fusion/Passes.h.inc"
 } // namespace shale
 
@@ -19,7 +19,7 @@ using namespace shale;
 
 namespace {
 
-/// Sizes of a product: of result [m, n], and the number of terms of each element.
+/// Sizes of a matmul: of result [m, n], and the number of terms of each element.
 struct Sizes {
   int64_t m, n, k;
   bool operator==(const Sizes &other) const { return m == other.m && n == other.n && k == other.k; }
@@ -31,10 +31,10 @@ template <typename OpT> Sizes sizesOf(OpT op) {
   return {result[0], result[1], lhs[op.getTransposeLhs() ? 0 : 1]};
 }
 
-/// Pads the products of one block, in order.
-class ProductPadder {
+/// Pads the matmuls of one block, in order.
+class MatmulPadder {
 public:
-  ProductPadder(const Target &target, int64_t leastWork, MLIRContext *context)
+  MatmulPadder(const Target &target, int64_t leastWork, MLIRContext *context)
       : target(target), leastWork(leastWork), b(context, &listener) {}
   void run(Block &block);
 
@@ -64,7 +64,7 @@ static RankedTensorType withMatrix(RankedTensorType type, int64_t rows, int64_t 
 }
 
 /// Returns the value with zeros after its rows and columns.
-Value ProductPadder::padded(Value value, int64_t rows, int64_t columns) {
+Value MatmulPadder::padded(Value value, int64_t rows, int64_t columns) {
   auto type = cast<RankedTensorType>(value.getType());
   RankedTensorType wide = withMatrix(type, rows, columns);
   if (wide == type)
@@ -83,14 +83,14 @@ Value ProductPadder::padded(Value value, int64_t rows, int64_t columns) {
 }
 
 /// Returns the part of `whole` without its padding.
-Value ProductPadder::cut(Value whole, RankedTensorType type) {
+Value MatmulPadder::cut(Value whole, RankedTensorType type) {
   SmallVector<int64_t> starts(type.getRank(), 0), ones(type.getRank(), 1);
   Value part = nn::SliceOp::create(b, whole.getLoc(), type, whole, starts, type.getShape(), ones);
   cuts.insert(part.getDefiningOp());
   return part;
 }
 
-template <typename OpT> void ProductPadder::pad(OpT op) {
+template <typename OpT> void MatmulPadder::pad(OpT op) {
   auto type = cast<RankedTensorType>(op.getType());
   Type element = cast<RankedTensorType>(op.getLhs().getType()).getElementType();
   Sizes sizes = sizesOf(op), wide = sizes;
@@ -104,26 +104,26 @@ template <typename OpT> void ProductPadder::pad(OpT op) {
   int64_t work = op.getFlops();
   if (wide == sizes || work < leastWork || work == 0)
     return;
-  emitDecision(op.getLoc(), "pad-products",
-               llvm::formatv("a product of {0} x {1} x {2} is padded to {3} x {4} x {5}", sizes.m,
+  emitDecision(op.getLoc(), "pad-matmuls",
+               llvm::formatv("a matmul of {0} x {1} x {2} is padded to {3} x {4} x {5}", sizes.m,
                              sizes.n, sizes.k, wide.m, wide.n, wide.k)
                    .str());
   Value left = padded(op.getLhs(), lhs ? wide.k : wide.m, lhs ? wide.m : wide.k);
   Value right = padded(op.getRhs(), rhs ? wide.n : wide.k, rhs ? wide.k : wide.n);
   RankedTensorType result = withMatrix(type, wide.m, wide.n);
-  Value product;
+  Value matmul;
   if constexpr (std::is_same_v<OpT, nn::MatmulAddOp>)
-    product = nn::MatmulAddOp::create(b, op.getLoc(), result, padded(op.getSum(), wide.m, wide.n),
-                                      left, right, lhs, rhs);
+    matmul = nn::MatmulAddOp::create(b, op.getLoc(), result, padded(op.getSum(), wide.m, wide.n),
+                                     left, right, lhs, rhs);
   else
-    product = nn::MatmulOp::create(b, op.getLoc(), result, left, right, lhs, rhs);
-  op.replaceAllUsesWith(result == type ? product : cut(product, type));
+    matmul = nn::MatmulOp::create(b, op.getLoc(), result, left, right, lhs, rhs);
+  op.replaceAllUsesWith(result == type ? matmul : cut(matmul, type));
   op.erase();
 }
 
 /// Makes an op read the padded logits unsliced, with minus infinity in the added columns: rows then
 /// begin at aligned addresses, and a gradient can take the buffer of the logits.
-void ProductPadder::widen(Operation *op) {
+void MatmulPadder::widen(Operation *op) {
   Value logits = op->getOperand(0);
   Operation *maker = logits.getDefiningOp();
   if (!maker || !cuts.contains(maker))
@@ -153,14 +153,14 @@ void ProductPadder::widen(Operation *op) {
   }
 }
 
-void ProductPadder::run(Block &block) {
+void MatmulPadder::run(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     listener.current = &op;
     b.setInsertionPoint(&op);
-    if (auto product = dyn_cast<nn::MatmulOp>(op))
-      pad(product);
-    else if (auto product = dyn_cast<nn::MatmulAddOp>(op))
-      pad(product);
+    if (auto matmul = dyn_cast<nn::MatmulOp>(op))
+      pad(matmul);
+    else if (auto matmul = dyn_cast<nn::MatmulAddOp>(op))
+      pad(matmul);
     else if (op.hasTrait<nn::AbsentClasses>())
       widen(&op);
   }
@@ -170,15 +170,15 @@ void ProductPadder::run(Block &block) {
 }
 
 namespace {
-struct PadProductsPass : shale::impl::PadProductsPassBase<PadProductsPass> {
-  using PadProductsPassBase::PadProductsPassBase;
+struct PadMatmulsPass : shale::impl::PadMatmulsPassBase<PadMatmulsPass> {
+  using PadMatmulsPassBase::PadMatmulsPassBase;
   void runOnOperation() override {
     const Target *target = targetOf(getOperation());
     if (!target)
       return signalPassFailure();
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
-        ProductPadder(*target, leastWork, &getContext()).run(block);
+        MatmulPadder(*target, leastWork, &getContext()).run(block);
   }
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- QuantizeProducts.cpp - Rounds operands to 8-bit floats -------------===//
+//===- QuantizeMatmuls.cpp - Rounds operands to 8-bit floats --------------===//
 #include "dialects/nn/Decompose/Composer.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Quantize.h"
@@ -9,7 +9,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 namespace shale {
-#define GEN_PASS_DEF_QUANTIZEPRODUCTSPASS
+#define GEN_PASS_DEF_QUANTIZEMATMULSPASS
 #include "passes/fusion/Passes.h.inc"
 } // namespace shale
 
@@ -28,12 +28,12 @@ struct Scale {
   Value factor, inverse;
 };
 
-/// Replaces the products of one block, in order.
+/// Replaces the matmuls of one block, in order.
 class Quantizer {
 public:
   explicit Quantizer(MLIRContext *context) : b(context, &listener) {}
 
-  /// Returns the number of products that are replaced.
+  /// Returns the number of matmuls that are replaced.
   int64_t run(Block &block) {
     int64_t replaced = 0;
     for (nn::MatmulOp op : llvm::make_early_inc_range(block.getOps<nn::MatmulOp>()))
@@ -49,8 +49,8 @@ private:
     int64_t k = typeOf(op.getLhs()).getDimSize(op.getTransposeLhs() ? 0 : 1);
     for (int64_t size : {m, n, k})
       if (size % kUnit != 0 || size == 0) {
-        emitDecision(op.getLoc(), "quantize-products",
-                     llvm::formatv("operands of a product of {0} x {1} x {2} stay as they are: "
+        emitDecision(op.getLoc(), "quantize-matmuls",
+                     llvm::formatv("operands of a matmul of {0} x {1} x {2} stay as they are: "
                                    "these sizes are not all multiples of {3}",
                                    m, n, k, kUnit)
                          .str());
@@ -61,10 +61,10 @@ private:
     b.setInsertionPoint(op);
     Value lhs = quantized(op, op.getLhs(), left, op.getTransposeLhs());
     Value rhs = quantized(op, op.getRhs(), right, !op.getTransposeRhs());
-    Value product = nn::QuantizedMatmulOp::create(b, op.getLoc(), op.getType(), lhs, rhs,
-                                                  scaleOf(op, op.getLhs(), left).inverse,
-                                                  scaleOf(op, op.getRhs(), right).inverse);
-    op.replaceAllUsesWith(product);
+    Value matmul = nn::QuantizedMatmulOp::create(b, op.getLoc(), op.getType(), lhs, rhs,
+                                                 scaleOf(op, op.getLhs(), left).inverse,
+                                                 scaleOf(op, op.getRhs(), right).inverse);
+    op.replaceAllUsesWith(matmul);
     op.erase();
     return true;
   }
@@ -109,8 +109,8 @@ private:
   DenseMap<std::pair<Value, Type>, Scale> scales;
 };
 
-struct QuantizeProductsPass : shale::impl::QuantizeProductsPassBase<QuantizeProductsPass> {
-  using QuantizeProductsPassBase::QuantizeProductsPassBase;
+struct QuantizeMatmulsPass : shale::impl::QuantizeMatmulsPassBase<QuantizeMatmulsPass> {
+  using QuantizeMatmulsPassBase::QuantizeMatmulsPassBase;
 
   void runOnOperation() override {
     bool marked = false;
@@ -120,7 +120,7 @@ struct QuantizeProductsPass : shale::impl::QuantizeProductsPassBase<QuantizeProd
       for (Block &block : function.getBody())
         replaced += Quantizer(&getContext()).run(block);
     if (marked && replaced == 0)
-      getOperation().emitWarning("no product has operands of 8-bit floats: no product's sizes are "
+      getOperation().emitWarning("no matmul has operands of 8-bit floats: no matmul's sizes are "
                                  "all multiples of 16 on a rank");
   }
 };

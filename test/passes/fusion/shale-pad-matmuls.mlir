@@ -1,15 +1,15 @@
-// RUN: shale-opt %s --shale-pad-products=least-work=0 -o %t.mlir
+// RUN: shale-opt %s --shale-pad-matmuls=least-work=0 -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 // EQUAL-DAG: @step: 3 values, 0 differ in value
 // EQUAL-DAG: @sizes: 6 values, 0 differ in value
-// A CPU target pads nothing. By default small products are not padded.
+// A CPU target pads nothing. By default small matmuls are not padded.
 // RUN: sed s/cuda:sm_90a/cpu:x86-64-v3/ %s > %t.cpu.mlir
-// RUN: shale-opt %t.cpu.mlir --shale-pad-products=least-work=0 | FileCheck %s --check-prefix=NONE
-// RUN: shale-opt %s --shale-pad-products | FileCheck %s --check-prefix=NONE
+// RUN: shale-opt %t.cpu.mlir --shale-pad-matmuls=least-work=0 | FileCheck %s --check-prefix=NONE
+// RUN: shale-opt %s --shale-pad-matmuls | FileCheck %s --check-prefix=NONE
 // NONE-NOT: nn.pad
 // RUN: sed s/cuda:sm_90a/cuda:sm_1/ %s > %t.unknown.mlir
-// RUN: not shale-opt %t.unknown.mlir --shale-pad-products 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not shale-opt %t.unknown.mlir --shale-pad-matmuls 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // UNKNOWN: error: {{.*}}unknown GPU architecture 'sm_1'
 
 module attributes {nn.target = "cuda:sm_90a"} {
@@ -46,7 +46,7 @@ func.func @step(%x32: tensor<64x64xf32>, %w32: tensor<65x64xf32>, %labels: tenso
 }
 
 // Each size that is contiguous in memory is padded: n; k of lhs; k of a transposed rhs; m of a transposed lhs. Sizes from 1024 on are padded to
-// multiples of 128. Small products and products of f32 are not padded.
+// multiples of 128. Small matmuls and matmuls of f32 are not padded.
 // CHECK-LABEL: @sizes
 // CHECK: nn.matmul %{{.*}}, %{{.*}} : (tensor<2x3x72xbf16>, tensor<2x72x1152xbf16>) -> tensor<2x3x1152xbf16>
 // CHECK: nn.matmul %{{.*}}, %{{.*}} transpose_lhs : (tensor<65x72xbf16>, tensor<65x8xbf16>) -> tensor<72x8xbf16>
