@@ -33,10 +33,13 @@ std::string onnx::parseImportFlag(StringRef flag, StringRef value, ImportOptions
     return "";
   }
   if (flag == "bind") {
-    if (rest != "tokens" && rest != "tokens+1" && rest != "ones" && rest != "arange" &&
-        rest != "file")
+    using nn::Binding;
+    std::optional<Binding> binding = rest == "file" ? Binding::Data : nn::findBinding(rest);
+    constexpr Binding values[] = {Binding::Data, Binding::Tokens, Binding::NextTokens,
+                                  Binding::Ones, Binding::Arange};
+    if (rest.empty() || !binding || !llvm::is_contained(values, *binding))
       return ("--bind: '" + rest + "' is not one of tokens, tokens+1, ones, arange, file").str();
-    options.bindings[key] = rest.str();
+    options.bindings[key] = *binding;
     return "";
   }
   int64_t number;

@@ -2,6 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_IMPORT_H
 #define SHALE_FRONTEND_ONNX_IMPORT_H
 
+#include "dialects/nn/Bindings.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Regex.h"
@@ -49,7 +50,7 @@ struct ImportOptions {
   /// `--gradient none`: gradients are derived, although the graph computes some.
   bool deriveGradients = false;
   /// `--bind INPUT=tokens|tokens+1|ones|arange|file`.
-  llvm::StringMap<std::string> bindings;
+  llvm::StringMap<nn::Binding> bindings;
   /// `--assume-autocast`: blocks that were exported under a context manager are assumed to let
   /// gradients pass.
   bool assumeAutocast = false;

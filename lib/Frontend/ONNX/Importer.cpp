@@ -55,7 +55,8 @@ static void buildForward(ImportContext &context, const Inputs &inputs, const Sta
         {{nn::kRoleAttr,
           roleOf(input.role.value_or(input.isLabel ? nn::Role::Label : nn::Role::Input))},
          {nn::kNameAttr, text(displayName(input.name))},
-         {nn::kBindingAttr, input.binding.empty() ? StringAttr() : text(input.binding)},
+         {nn::kBindingAttr,
+          input.binding == nn::Binding::Data ? StringAttr() : text(nn::textOf(input.binding))},
          {nn::kBatchDimAttr,
           input.batchDim ? end.getI64IntegerAttr(*input.batchDim) : IntegerAttr()}}));
   for (auto [index, argument] : llvm::enumerate(states.values))

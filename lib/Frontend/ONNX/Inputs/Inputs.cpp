@@ -83,7 +83,7 @@ public:
     Input &added = inputs.add(context, input.name(), type, batchDim);
     added.sizes = describeSizes(declared, type.getShape());
     added.isFixed = declared.dim_size() > 0 && declared.dim(0).has_dim_value();
-    if (options.bindings.lookup(input.name()) == "ones") {
+    if (options.bindings.lookup(input.name()) == nn::Binding::Ones) {
       // Values that depend on it are folded, so a mask that hides nothing costs nothing.
       added.folded = true;
       context.scope.values[input.name()].value =
@@ -242,13 +242,14 @@ struct BatchSigns {
 
 static BatchSigns readSigns(Inputs &inputs) {
   auto isTokens = [](const Input &input) {
-    return !input.role && (input.isLabel || StringRef(input.binding).starts_with("tokens"));
+    return !input.role && (input.isLabel || nn::readsTokens(input.binding));
   };
   BatchSigns signs;
   bool haveTokens = llvm::any_of(inputs, isTokens), rows = false;
   for (Input &input : inputs)
     if (!input.role)
-      ((haveTokens ? isTokens(input) : input.binding.empty()) ? signs.examples : signs.others)
+      ((haveTokens ? isTokens(input) : input.binding == nn::Binding::Data) ? signs.examples
+                                                                           : signs.others)
           .push_back(&input);
   signs.isShown = !signs.examples.empty();
   for (Input *input : signs.examples) {
@@ -267,8 +268,8 @@ static BatchSigns readSigns(Inputs &inputs) {
     hasLater |= input->type.getRank() > 0 && signs.size &&
                 llvm::is_contained(input->type.getShape().drop_front(), *signs.size);
   for (const Input *other : signs.others)
-    rows &= !hasLater || !other->binding.empty() || other->batchDim || other->type.getRank() == 0 ||
-            other->type.getDimSize(0) != *signs.size;
+    rows &= !hasLater || other->binding != nn::Binding::Data || other->batchDim ||
+            other->type.getRank() == 0 || other->type.getDimSize(0) != *signs.size;
   signs.isShown &= rows;
   return signs;
 }
@@ -283,7 +284,7 @@ static LogicalResult takeBatch(ImportContext &context, const BatchSigns &signs) 
     for (Input *input : *inputs) {
       ArrayRef<int64_t> shape = input->type.getShape();
       if (input->batchDim || shape.empty() || shape[0] != size ||
-          (inputs == &signs.others && shape.size() < 2 && !input->binding.empty()))
+          (inputs == &signs.others && shape.size() < 2 && input->binding != nn::Binding::Data))
         continue;
       input->batchDim = 0;
       isFixed |= input->isFixed;

@@ -13,7 +13,7 @@ struct Input {
   mlir::RankedTensorType type;
   std::optional<int64_t> batchDim;
   bool isLabel = false;
-  std::string binding = {};
+  nn::Binding binding = nn::Binding::Data;
   mlir::BlockArgument argument = {};
   std::optional<nn::Role> role = {}; // set if it is not an input of the graph
   std::string sizes = {};            // "batch=4, 64": names as in the file

@@ -49,8 +49,7 @@ public:
     for (Input &input : inputs)
       if (auto bound = options.bindings.find(input.name);
           !input.role && bound != options.bindings.end()) {
-        StringRef what = bound->getValue();
-        input.binding = input.folded ? "all-ones" : what == "file" ? "" : what;
+        input.binding = input.folded ? nn::Binding::AllOnes : bound->getValue();
       }
     if (failed(checkPositions()))
       return failure();
@@ -80,17 +79,17 @@ private:
         continue;
       StringRef name = input.name;
       if (input.argument.use_empty()) { // only its shape is read: any tokens will do
-        input.binding = "tokens";
+        input.binding = nn::Binding::Tokens;
       } else if (name.contains("mask")) {
-        input.binding = "ones";
+        input.binding = nn::Binding::Ones;
         if (!options.bindings.count(name))
           context.remark(
               "mask {} is read from the data file; without a tensor of that name, as with token files, it is all ones. If it always is all ones, --bind {}=ones avoids the cost of the mask",
               name, plain(displayName(name)));
       } else if (name.contains("position")) {
-        input.binding = "arange";
+        input.binding = nn::Binding::Arange;
       } else if (!haveTokens && lookedUp.contains(input.argument) && !name.contains("type")) {
-        input.binding = "tokens";
+        input.binding = nn::Binding::Tokens;
         haveTokens = true;
       }
     }
@@ -105,9 +104,11 @@ private:
       return success();
     if (!label)
       return checkUnknown(parts);
-    label->isLabel |= !parts.isGuess || label->binding.empty();
+    label->isLabel |= !parts.isGuess || label->binding == nn::Binding::Data;
     if (auto bound = options.bindings.find(label->name); bound != options.bindings.end())
-      return addNote("labels {} are bound to {} (--bind)", label->name, plain(bound->getValue()));
+      return addNote(
+          "labels {} are bound to {} (--bind)", label->name,
+          plain(bound->getValue() == nn::Binding::Data ? "file" : nn::textOf(bound->getValue())));
     EmbeddingReads reads = readsOf(origin.argument, *label);
     std::optional<int64_t> cut = traceLogits(parts.logits);
     // The distance of a position's label from the last token that the model sees there.
@@ -121,7 +122,7 @@ private:
   LogicalResult checkPositions() {
     for (auto embedding : embeddings()) {
       Input *input = inputs.of(traceTokens(embedding.getIndices()).argument);
-      if (!input || input->binding != "arange" || input->type.getRank() == 0)
+      if (!input || input->binding != nn::Binding::Arange || input->type.getRank() == 0)
         continue;
       int64_t has = embedding.getTable().getType().getDimSize(0);
       int64_t wants = input->type.getShape().back();
@@ -163,7 +164,7 @@ private:
         ofLabel = std::max(ofLabel, std::optional(indices.shift));
         reads.where = embedding;
       }
-      if (input && input->binding == "tokens") {
+      if (input && input->binding == nn::Binding::Tokens) {
         ofTokens = std::max(ofTokens, std::optional(indices.shift));
         reads.readsOthers |= input != &label;
       }
@@ -191,16 +192,16 @@ private:
     }
     // One label per token; else labels are classes of examples, not tokens.
     bool isPerToken = llvm::any_of(inputs, [&](const Input &input) {
-      return &input != &label && input.binding == "tokens" &&
+      return &input != &label && input.binding == nn::Binding::Tokens &&
              input.type.getNumElements() == label.type.getNumElements();
     });
-    if (!isPerToken && !reads.readsLabel() && label.binding.empty())
+    if (!isPerToken && !reads.readsLabel() && label.binding == nn::Binding::Data)
       return parts.isGuess && ahead != 0
                  ? success()
                  : addNote("labels {} are not one for each token: from the data file", shown);
     if (ahead == 1) {
       label.isLabel = true;
-      label.binding = "tokens";
+      label.binding = nn::Binding::Tokens;
       return addNote("the graph shifts {} against the logits by one: bound to tokens", shown);
     }
     if (parts.isGuess && (ahead != 0 || reads.where))
@@ -214,8 +215,8 @@ private:
           plain(ahead ? say("the graph shifts labels {} by {}", {shown, *ahead})
                       : say("cannot tell how the graph shifts labels {}", {shown})),
           plain(displayName(shown)));
-    bool isOfFlag = !label.binding.empty(); // --loss made the input
-    label.binding = "tokens+1";
+    bool isOfFlag = label.binding != nn::Binding::Data; // --loss made the input
+    label.binding = nn::Binding::NextTokens;
     return addNote(isOfFlag ? "labels {} are bound to tokens+1"
                             : "the graph does not shift {} against the logits: bound to tokens+1",
                    shown);
@@ -232,7 +233,7 @@ private:
   LogicalResult refuse(Input &label, const char *pattern, Parts &&...parts) {
     if (!isGiven())
       return context.error(pattern, std::forward<Parts>(parts)...);
-    label.isLabel |= label.binding.empty();
+    label.isLabel |= label.binding == nn::Binding::Data;
     return addNote("labels {} are as in the batch of the export: from the data file", label.name);
   }
 

@@ -322,7 +322,7 @@ private:
         inputs.add(context, name, wanted, hasBatch ? std::optional<int64_t>(0) : std::nullopt);
     labels.isLabel = true;
     if (choice.kind != "mse")
-      labels.binding = "tokens+1";
+      labels.binding = nn::Binding::NextTokens;
   }
 
   /// Sets the weighted sum. It is the mean of its first mean over labels: each micro-batch has the
