@@ -99,23 +99,26 @@ struct VerifyStepPass : impl::VerifyStepPassBase<VerifyStepPass> {
     ModuleOp module = getOperation();
     if (auto forward = module.lookupSymbol<func::FuncOp>("forward"))
       return forward.emitError("@forward is still there");
-    SmallVector<const char *> names{"step", "evaluate"};
+    struct Wanted {
+      const char *name;
+      bool updates, accumulates;
+    };
+    SmallVector<Wanted> wanted{{"step", true, false}, {"evaluate", false, false}};
     auto count = module->getAttrOfType<IntegerAttr>(nn::kAccumulateAttr);
     if (count)
-      names.push_back("accumulate_first");
+      wanted.push_back({"accumulate_first", false, true});
     if (count && count.getInt() > 2)
-      names.push_back("accumulate");
-    for (const char *name : names) {
+      wanted.push_back({"accumulate", false, true});
+    for (auto [name, updates, accumulates] : wanted) {
       auto function = module.lookupSymbol<func::FuncOp>(name);
       if (!function || function.isExternal() || !function.getBody().hasOneBlock())
         return module.emitError("there is no function @") << name << " of one block";
       auto states = verifyArguments(module, function);
       if (failed(states) || failed(verifyPhases(function)))
         return failure();
-      if (name == StringRef("step") && failed(verifyResults(module, function, *states)))
+      if (updates && failed(verifyResults(module, function, *states)))
         return failure();
-      if (StringRef(name).starts_with("accumulate") &&
-          failed(verifyAccumulate(module, function, *states)))
+      if (accumulates && failed(verifyAccumulate(module, function, *states)))
         return failure();
     }
     return success();

@@ -12,7 +12,7 @@ enum FrameKind : uint32_t {
   Data = 2,    // `bytes` for a slot, which follow
   Ping = 3,    // asks for a pong
   Pong = 4,    // slot: kWaits and kPatient, if the rank waits for others
-  Failure = 5, // a text of `bytes`, which follows: the run has failed
+  Failure = 5, // a text of `bytes`, which follows: the run has failed. slot: kAttributed or 0
   Leave = 6,   // the rank ends in order
   Stuck = 7    // see Peers::findSilent
 };
@@ -25,6 +25,7 @@ struct Frame {
 static_assert(sizeof(Frame) == 24, "frames have no padding");
 
 constexpr uint64_t kWaits = 1, kPatient = 2; // in waits that --comm-timeout ends, or StorageWait's
+constexpr uint64_t kAttributed = 1;          // the text names the rank that found the failure
 constexpr size_t longestText = 1000;
 
 /// Identifies a message and the buffer that receives it.

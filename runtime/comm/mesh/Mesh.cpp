@@ -117,14 +117,14 @@ void Mesh::forget(Awaited &transfers) {
 }
 
 /// The run has failed: tells all ranks why, and ends the waits of this one. The first reason
-/// counts.
-void Mesh::fail(const std::string &text) {
+/// counts. `attributed`: it names the rank that found the failure.
+void Mesh::fail(const std::string &text, bool attributed) {
   if (!waits.claimFailure())
     return;
   std::string reason;
   try {
     // Before a wait ends, and with it perhaps the process.
-    neighbours->tellAll(Failure, text.substr(0, longestText));
+    neighbours->tellAll(Failure, text.substr(0, longestText), attributed ? kAttributed : 0);
     reason = text;
   } catch (const std::bad_alloc &) {
     // The waits below must end, also without memory for the text.

@@ -81,7 +81,7 @@ private:
   std::string handle(Peer &peer, const Frame &frame, std::string_view text);
   void lose(Peer &peer, int error);
 
-  void fail(const std::string &text);
+  void fail(const std::string &text, bool attributed = false);
   void refuse(Peer &peer, const std::string &what);
 
   const int self;

@@ -85,9 +85,9 @@ std::string Mesh::handle(Peer &peer, const Frame &frame, std::string_view text) 
     for (char &c : reason)
       if (c < ' ' || c > '~')
         c = '?';
-    if (reason.find(", as rank ") == std::string::npos)
+    if (!(frame.slot & kAttributed))
       reason += format(", as rank %d reports", peer.rank);
-    fail(reason); // others may not have heard it, and that rank may have ended
+    fail(reason, true); // others may not have heard it, and that rank may have ended
     return "";
   }
   case Leave:

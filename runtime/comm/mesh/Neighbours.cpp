@@ -39,10 +39,10 @@ Peer &Neighbours::at(int rank) {
   return *byRank[rank];
 }
 
-void Neighbours::tellAll(uint32_t kind, const std::string &text) {
+void Neighbours::tellAll(uint32_t kind, const std::string &text, uint64_t slot) {
   for (auto &peer : peers)
     if (!peer->closed)
-      peer->outbox.control({kind, 0, 0, text.size()}, text);
+      peer->outbox.control({kind, 0, slot, text.size()}, text);
   using Clock = std::chrono::steady_clock;
   auto deadline = Clock::now() + milliseconds(200);
   for (auto &peer : peers) {

@@ -32,7 +32,7 @@ public:
   const std::string &nameOf(int rank) const { return names[rank]; }
 
   /// Sends a frame to all, and waits a moment until it is written.
-  void tellAll(uint32_t kind, const std::string &text);
+  void tellAll(uint32_t kind, const std::string &text, uint64_t slot = 0);
   /// Asks all whether they are alive, if `ask`. Returns those whose hosts are gone.
   std::vector<Peer *> lookAfter(bool ask);
 
