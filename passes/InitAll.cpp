@@ -45,6 +45,7 @@ void shale::registerAllDialects(mlir::DialectRegistry &registry) {
   registerAllTargets();
   registerCpuKernels(registry);
   registerCudaKernels(registry);
+  registerSearchMemo(registry);
 }
 
 void shale::registerAllPasses() {

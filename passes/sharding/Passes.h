@@ -8,6 +8,7 @@
 #include "mlir/Pass/PassManager.h"
 
 namespace mlir {
+class DialectRegistry;
 class ModuleOp;
 } // namespace mlir
 
@@ -25,6 +26,9 @@ void buildDivisionPipeline(mlir::OpPassManager &manager);
 
 /// Converts an annotated training step to the program of one rank.
 void buildShardingPipeline(mlir::OpPassManager &manager, const CompileOptions &options);
+
+/// Lets contexts keep what searches of tensor splits found. Without it each plan searches anew.
+void registerSearchMemo(mlir::DialectRegistry &registry);
 
 } // namespace shale
 

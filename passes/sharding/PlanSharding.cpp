@@ -7,9 +7,9 @@
 #include "passes/sharding/OpenValues.h"
 #include "passes/sharding/Parts.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/SearchMemo.h"
 #include "passes/sharding/SplitClasses.h"
 #include "passes/sharding/SplitUpdates.h"
-#include "passes/sharding/TensorSearch.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -435,10 +435,13 @@ std::vector<Kind> TensorPlanner::search(MutableArrayRef<Region> regions,
   for (Region &region : regions)
     if (!region.candidates.empty())
       bySignature[signatureOf(region)].alike.push_back(&region);
+  auto *memo = mesh->getDialect()->getRegisteredInterface<SearchMemo>();
   std::vector<Kind> kinds;
   for (auto &[signature, kind] : bySignature) {
     Region &first = *kind.alike.front();
-    kind.choice = searchTensorSplits(mesh, axes, first.ops, first.candidates, open, exhaustive);
+    kind.choice =
+        memo ? memo->search(mesh, axes, first.ops, first.candidates, open, exhaustive)
+             : searchTensorSplits(mesh, axes, first.ops, first.candidates, open, exhaustive);
     kinds.push_back(std::move(kind));
   }
   return kinds;

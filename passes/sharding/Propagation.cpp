@@ -11,6 +11,8 @@ Propagation::Propagation(dist::MeshOp mesh, AxisList axes, ArrayRef<Operation *>
   for (Operation *op : ops) {
     states[op].rule = getRule(op);
     inBlocks |= makesBlocks(op, mesh);
+    for (OpOperand &operand : op->getOpOperands())
+      reads[operand.get()].push_back(&operand);
   }
 }
 
@@ -99,10 +101,11 @@ bool Propagation::backward(Operation *op, StringRef axis) {
           projectAxis(state.rule, state.rule.results[result.getResultNumber()], layout, axis, mesh);
       return part && !isExchanged(state.rule, part.factor) && split(state, part, axis);
     };
-    for (OpOperand &use : result.getUses()) {
-      auto user = states.find(use.getOwner());
-      if (user != states.end() &&
-          take(operandLayout(user->second.rule, user->second.assignment, use.getOperandNumber())))
+    auto users = reads.find(result);
+    for (OpOperand *use :
+         llvm::reverse(users != reads.end() ? ArrayRef(users->second) : ArrayRef<OpOperand *>())) {
+      const OpState &user = states[use->getOwner()];
+      if (take(operandLayout(user.rule, user.assignment, use->getOperandNumber())))
         return true;
     }
     if (auto other = wanted.find(result); other != wanted.end() && take(other->second))

@@ -57,6 +57,8 @@ private:
   AxisList axes;
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, OpState> states;
+  /// Reads of values by the ops, in program order: that of uses depends on how the IR was made.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::OpOperand *, 4>> reads;
   llvm::DenseMap<mlir::Value, TensorLayout> fixed, wanted;
   bool inBlocks = false; ///< a constraint makes blocks, so other ops may split in blocks
 };
