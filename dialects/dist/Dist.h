@@ -33,6 +33,7 @@ namespace shale::dist {
 inline constexpr llvm::StringLiteral kShardingAttr = DistDialect::ShardingAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kShardingsAttr =
     DistDialect::ShardingsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kFactorsAttr = DistDialect::FactorsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPartitionedAttr =
     DistDialect::PartitionedAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kTensorAttr = DistDialect::TensorAttrHelper::getNameStr();

@@ -62,11 +62,20 @@ static bool areSplitCosts(Operation *, ArrayAttr costs) {
   return llvm::all_of(costs, llvm::IsaPred<SplitCostAttr>);
 }
 
+static bool areOfMesh(Operation *op, ShardingAttr factors) {
+  MeshOp mesh = getMesh(op);
+  for (int64_t factor = 0; mesh && factor < factors.getRank(); ++factor)
+    if (llvm::any_of(factors.getAxes(factor), [&](StringRef axis) { return !mesh.getSize(axis); }))
+      return false;
+  return true;
+}
+
 static bool isNumber(Operation *, IntegerAttr number) { return !number.getValue().isNegative(); }
 
 using Dist = DistDialect;
 static constexpr shale::AttrRule kRules[] = {
     shale::attrRule<Dist::ShardingAttrHelper>("be a sharding"),
+    shale::attrRule<Dist::FactorsAttrHelper, areOfMesh>("split factors over axes of the mesh"),
     shale::attrRule<Dist::StrategyAttrHelper>("be #dist.strategy"),
     shale::attrRule<Dist::PlanAttrHelper>("be a text"),
     shale::attrRule<Dist::PlanCostsAttrHelper, areSplitCosts>("be a list of #dist.split_cost"),

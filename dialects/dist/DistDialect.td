@@ -25,6 +25,7 @@ def Dist_Dialect : Dialect {
     | `dist.plan = "..."` | `nn.state` of a parameter | why tensor axes split it as they do, for reports |
     | `dist.plan_costs = [#dist.split_cost<...>]` | `nn.state` of a parameter | what each way to split it costs, if a search decided |
     | `dist.shardings = [...]` | ops | the layout of each result |
+    | `dist.factors = #dist.sharding<[{"fsdp"}, {}, {"tp"} ]>` | ops whose factors axes split | the axes of each factor of the op's rule; `partial`: those on which the op adds up partial sums. The layouts of operands and results follow from it |
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.keep_single_rank` | module | values are split over axes of one rank, too, and collectives along them remain |
@@ -42,6 +43,7 @@ def Dist_Dialect : Dialect {
   let discardableAttrs = (ins
     "::shale::dist::ShardingAttr":$sharding,
     "::mlir::ArrayAttr":$shardings,
+    "::shale::dist::ShardingAttr":$factors,
     "::mlir::UnitAttr":$partitioned,
     "::shale::dist::TensorSplitAttr":$tensor,
     "::mlir::StringAttr":$plan,

@@ -257,7 +257,7 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
     operands.push_back(locals.lookup(operand).layout);
   for (Value result : op->getResults())
     results.push_back(*getLayout(result));
-  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh, inBlocks);
+  FailureOr<Assignment> assignment = getAssignment(op, rule, operands, mesh, inBlocks);
   if (failed(assignment))
     return failure();
 

@@ -109,7 +109,8 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
     Sums over a split factor are partial, and stay partial through linear ops.
 
     Requires: a mesh. Ensures: `dist.sharding` on every argument of every
-    function, `dist.shardings` on every op with results.
+    function, `dist.shardings` on every op with results, and `dist.factors`, which axes
+    split which factors of the op's rule, if it splits any.
 
     A batch size that is not a multiple of the number of ranks of the data axes is
     an error, which suggests valid sizes.
@@ -141,10 +142,10 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
     func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #rows, nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
                        %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>},
                        %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x8xf32> {
-      %h = nn.matmul %x, %up {dist.shardings = [#rows_and_columns]} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-      %a = nn.gelu %h {dist.shardings = [#rows_and_columns]} : tensor<4x6xf32>
-      %y = nn.matmul %a, %down {dist.shardings = [#rows_of_partial_sums]} : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
-      %z = nn.tanh %y {dist.shardings = [#rows]} : tensor<4x8xf32>
+      %h = nn.matmul %x, %up {dist.factors = #dist.sharding<[{"fsdp"}, {"tp"}, {} ]>, dist.shardings = [#rows_and_columns]} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      %a = nn.gelu %h {dist.factors = #rows_and_columns, dist.shardings = [#rows_and_columns]} : tensor<4x6xf32>
+      %y = nn.matmul %a, %down {dist.factors = #dist.sharding<[{"fsdp"}, {}, {"tp"} ]>, dist.shardings = [#rows_of_partial_sums]} : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+      %z = nn.tanh %y {dist.factors = #rows, dist.shardings = [#rows]} : tensor<4x8xf32>
       return %z : tensor<4x8xf32>
     }
     ```
@@ -216,11 +217,11 @@ def VerifyShardedPass : Pass<"shale-verify-sharded", "::mlir::ModuleOp"> {
     #columns = #dist.sharding<[{}, {"tp"} ]>
     dist.mesh @mesh <[tensor "tp"=2]>
     func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #columns}) -> tensor<4x8xf32> {
-      %y = nn.softmax %x {dist.shardings = [#columns]} : tensor<4x8xf32>
+      %y = nn.softmax %x {dist.factors = #columns, dist.shardings = [#columns]} : tensor<4x8xf32>
       return %y : tensor<4x8xf32>
     }
     ```
-    with "'nn.softmax' op result 0 cannot have the sharding".
+    with "'nn.softmax' op axis 'tp' cannot split its factor 1".
   }];
 }
 
@@ -251,9 +252,9 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
     func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {"tp"} ]>},
                        %w: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x6xf32> {
-      %h = nn.matmul %x, %w {dist.shardings = [#dist.sharding<[{"fsdp"}, {} ], partial = {"tp": sum}>]}
+      %h = nn.matmul %x, %w {dist.factors = #dist.sharding<[{"fsdp"}, {}, {"tp"} ]>, dist.shardings = [#dist.sharding<[{"fsdp"}, {} ], partial = {"tp": sum}>]}
          : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
-      %y = nn.tanh %h {dist.shardings = [#dist.sharding<[{"fsdp"}, {} ]>]} : tensor<4x6xf32>
+      %y = nn.tanh %h {dist.factors = #dist.sharding<[{"fsdp"}, {} ]>, dist.shardings = [#dist.sharding<[{"fsdp"}, {} ]>]} : tensor<4x6xf32>
       return %y : tensor<4x6xf32>
     }
     ```

@@ -239,6 +239,9 @@ void FunctionLayouts::write() {
       list.push_back(layouts->layoutOf(result).toAttr(context));
     op.setAttr(dist::kShardingsAttr, ArrayAttr::get(context, list));
   }
+  layouts->forOps([](Operation *op, const ShardingRule &, const Assignment &assignment) {
+    setAssignment(op, assignment);
+  });
 }
 
 LogicalResult FunctionLayouts::run() {

@@ -46,7 +46,7 @@ Value ElementReduction::build(OpBuilder &builder) {
     OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(),
                          op->getAttrs());
     Value part = builder.create(state)->getResult(0);
-    part.getDefiningOp()->removeDiscardableAttr(dist::kShardingsAttr);
+    removeLayouts(part.getDefiningOp());
     for (StringRef axis : axes)
       part = dist::AllReduceOp::create(builder, op->getLoc(), dist::Reduction::Sum, part, axis);
     total = total ? nn::AddOp::create(builder, op->getLoc(), total, part) : part;

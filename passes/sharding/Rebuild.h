@@ -18,7 +18,7 @@ struct CopyUnsharded : CopyAttributes {
     if (op == current || mlir::isa<mlir::func::FuncOp>(op))
       return;
     CopyAttributes::notifyOperationInserted(op, point);
-    op->removeDiscardableAttr(dist::kShardingsAttr);
+    removeLayouts(op);
   }
 };
 

@@ -1,4 +1,4 @@
-//===- SplitSequence.cpp - Splits rows between the matmuls of a layer ----===//
+//===- SplitSequence.cpp - Splits rows between the matmuls of a layer -----===//
 #include "dialects/nn/NN.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -77,13 +77,11 @@ private:
 
 /// Finds in which layouts the op reads its operands.
 LogicalResult SequenceSplitter::read(Operation *op) {
-  SmallVector<TensorLayout, 4> operands, results;
+  SmallVector<TensorLayout, 4> operands;
   for (Value operand : op->getOperands())
     operands.push_back(*getLayout(operand));
-  for (Value result : op->getResults())
-    results.push_back(*getLayout(result));
   ShardingRule rule = getRule(op);
-  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh, inBlocks);
+  FailureOr<Assignment> assignment = getAssignment(op, rule, operands, mesh, inBlocks);
   if (failed(assignment))
     return failure();
   for (OpOperand &operand : op->getOpOperands()) {
@@ -332,7 +330,7 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
                  std::to_string(sums) + " sums over ranks are scattered over rows");
     // The layouts are found again.
     for (auto function : module.getOps<func::FuncOp>())
-      function.walk([](Operation *op) { op->removeAttr(dist::kShardingsAttr); });
+      function.walk(removeLayouts);
   }
 };
 } // namespace

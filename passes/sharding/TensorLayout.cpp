@@ -234,47 +234,62 @@ SmallVector<int64_t> keptOperands(const ShardingRule &rule, ArrayRef<TensorLayou
   return {};
 }
 
-FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
-                                        ArrayRef<TensorLayout> operands,
-                                        ArrayRef<TensorLayout> results, dist::MeshOp mesh,
-                                        bool inBlocks) {
+void setAssignment(Operation *op, const Assignment &assignment) {
+  TensorLayout layout = TensorLayout::replicated(assignment.factors.size());
+  for (auto [axes, dim] : llvm::zip_equal(assignment.factors, layout.dims))
+    for (const SplitAxis &axis : axes)
+      dim.emplace_back(axis.name, axis.blocks);
+  for (auto &[axis, operands] : assignment.kept)
+    layout.partial.emplace_back(axis, dist::Reduction::Sum);
+  sortPartial(layout);
+  if (assignment.splitsNothing() && assignment.kept.empty())
+    op->removeAttr(dist::kFactorsAttr);
+  else
+    op->setAttr(dist::kFactorsAttr, layout.toAttr(op->getContext()));
+}
+
+FailureOr<Assignment> getAssignment(Operation *op, const ShardingRule &rule,
+                                    ArrayRef<TensorLayout> operands, dist::MeshOp mesh,
+                                    bool inBlocks) {
+  TensorLayout recorded = TensorLayout::replicated(rule.factors.size());
+  auto attr = op->getAttrOfType<dist::ShardingAttr>(dist::kFactorsAttr);
+  if (attr)
+    recorded = TensorLayout::from(attr);
+  if (recorded.dims.size() != rule.factors.size())
+    return op->emitOpError("has ")
+           << rule.factors.size() << " factors, 'dist.factors' is of " << recorded.dims.size();
+  dropSingletons(recorded, mesh);
   Assignment assignment;
   assignment.factors.resize(rule.factors.size());
-  auto findPart = [&](StringRef axis, bool partial) -> Projection {
-    for (auto [i, layout] : llvm::enumerate(results))
-      if (Projection part = projectAxis(rule, rule.results[i], layout, axis, mesh))
-        return part;
-    for (auto [i, layout] : llvm::enumerate(operands)) {
-      Projection part = projectAxis(rule, rule.operands[i], layout, axis, mesh);
-      if (!part)
-        continue;
-      FactorKind kind = rule.factors[part.factor].kind;
-      bool reduces = kind == FactorKind::Sum || kind == FactorKind::Max;
-      // Results would show a split that they keep.
-      if (partial ? reduces : kind == FactorKind::Internal && !isExchanged(rule, part.factor))
-        return part;
-    }
-    return {};
-  };
   for (StringRef axis : axesByPriority(mesh)) {
-    bool partial = llvm::any_of(
-        results, [&](const TensorLayout &layout) { return layout.partialOn(axis).has_value(); });
-    Projection part = findPart(axis, partial);
-    int64_t size = mesh.getSize(axis);
-    if (part && canSplit(rule, assignment, part, size, inBlocks)) {
-      assignment.factors[part.factor].push_back({axis, size, part.blocks});
-    } else if (partial) {
-      SmallVector<int64_t> kept = keptOperands(rule, operands, axis);
-      if (!kept.empty())
-        assignment.kept.emplace_back(axis, kept);
-    }
+    int64_t factor = recorded.dimOf(axis), size = mesh.getSize(axis);
+    if (factor < 0)
+      continue;
+    auto entry = llvm::find_if(recorded.dims[factor],
+                               [&](const DimAxis &each) { return each.name == axis; });
+    if (!canSplit(rule, assignment, {factor, entry->blocks}, size, inBlocks))
+      return op->emitOpError("axis '") << axis << "' cannot split its factor " << factor;
+    assignment.factors[factor].push_back({axis, size, entry->blocks});
   }
-  for (auto [i, layout] : llvm::enumerate(results))
-    if (!(resultLayout(rule, assignment, i) == layout))
+  for (auto [axis, kind] : recorded.partial) {
+    SmallVector<int64_t> kept = keptOperands(rule, operands, axis);
+    if (kind != dist::Reduction::Sum || kept.empty() || assignment.factorOf(axis) >= 0)
+      return op->emitOpError("cannot add up partial sums on axis '") << axis << "'";
+    assignment.kept.emplace_back(axis, kept);
+  }
+  for (OpResult result : op->getResults()) {
+    unsigned i = result.getResultNumber();
+    if (TensorLayout layout = *getLayout(result); !(resultLayout(rule, assignment, i) == layout))
       return op->emitOpError("result ")
              << i << " cannot have the sharding " << layout.toAttr(op->getContext())
-             << " with these shardings of the operands";
+             << " where its factors are split as " << recorded.toAttr(op->getContext());
+  }
   return assignment;
+}
+
+void removeLayouts(Operation *op) {
+  op->removeDiscardableAttr(dist::kShardingsAttr);
+  op->removeDiscardableAttr(dist::kFactorsAttr);
 }
 
 bool makesBlocks(Operation *op, dist::MeshOp mesh) {

@@ -1,8 +1,8 @@
 //===- TensorLayout.h - Layouts of values and assignments of ops ----------===//
 //
 // Propagation decides, per op, which mesh axes split which factors of its rule
-// (an Assignment); the layouts of operands and results follow from it.
-// Partition recovers the same assignment from the layouts in the IR.
+// (an Assignment), and records it on the op; the layouts of operands and results
+// follow from it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_SHARDING_TENSORLAYOUT_H
@@ -117,13 +117,16 @@ bool canSplit(const ShardingRule &rule, const Assignment &assignment, Projection
 llvm::SmallVector<int64_t>
 keptOperands(const ShardingRule &rule, llvm::ArrayRef<TensorLayout> operands, llvm::StringRef axis);
 
-/// Finds the assignment that computes results with the layouts `results` from
-/// operands with the layouts `operands`. Fails after an error on `op` if there is
-/// none. `inBlocks`: see hasBlocks().
-mlir::FailureOr<Assignment> recoverAssignment(mlir::Operation *op, const ShardingRule &rule,
-                                              llvm::ArrayRef<TensorLayout> operands,
-                                              llvm::ArrayRef<TensorLayout> results,
-                                              dist::MeshOp mesh, bool inBlocks);
+/// Records on `op` the assignment that computes its results (`dist.factors`).
+void setAssignment(mlir::Operation *op, const Assignment &assignment);
+/// Returns the assignment that is recorded on `op`, which reads operands with the layouts
+/// `operands`. Fails after an error on `op` if its factors cannot be split so, or if its results
+/// have other layouts. `inBlocks`: see hasBlocks().
+mlir::FailureOr<Assignment> getAssignment(mlir::Operation *op, const ShardingRule &rule,
+                                          llvm::ArrayRef<TensorLayout> operands, dist::MeshOp mesh,
+                                          bool inBlocks);
+/// Removes the layouts of the results and the assignment.
+void removeLayouts(mlir::Operation *op);
 
 /// Whether an op constrains blocks of a dimension, or one that is neither the first nor the last: a
 /// view that joins it with those before it has it in blocks.

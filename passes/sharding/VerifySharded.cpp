@@ -12,14 +12,12 @@ namespace shale {
 #include "passes/sharding/Passes.h.inc"
 
 static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh, bool inBlocks) {
-  SmallVector<TensorLayout, 4> operands, results;
-  for (Value operand : op.getOperands())
-    operands.push_back(*getLayout(operand));
-  for (Value result : op.getResults())
-    results.push_back(*getLayout(result));
   if (isa<GradientPartsOpInterface>(op))
     return success(); // have no rule: see Partition.cpp
-  return recoverAssignment(&op, getRule(&op), operands, results, mesh, inBlocks);
+  SmallVector<TensorLayout, 4> operands;
+  for (Value operand : op.getOperands())
+    operands.push_back(*getLayout(operand));
+  return getAssignment(&op, getRule(&op), operands, mesh, inBlocks);
 }
 
 static LogicalResult verifySharded(func::FuncOp function, dist::MeshOp mesh) {

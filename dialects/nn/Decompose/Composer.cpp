@@ -17,6 +17,7 @@ using namespace shale::nn;
 Composer::Composer(OpBuilder &b, Operation *op) : b(b), loc(op->getLoc()) {
   NamedAttrList attrs(op->getDiscardableAttrDictionary());
   attrs.erase(dist::kShardingsAttr);
+  attrs.erase(dist::kFactorsAttr);
   marks = attrs.getDictionary(b.getContext());
 }
 

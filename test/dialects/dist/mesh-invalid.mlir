@@ -236,3 +236,12 @@ func.func @joint_undeclared(%a: tensor<4x8xf32>) {
 
 // expected-error@+1 {{joint axis 'a+b' is named twice}}
 dist.mesh @mesh_c4_twice <[tensor "a"=2, tensor "b"=2]> joint ["a+b", "a+b"]
+
+// -----
+
+dist.mesh @mesh <[shard "fsdp"=2]>
+func.func @factors(%a: tensor<4xf32>) {
+  // expected-error@+1 {{'dist.factors' must split factors over axes of the mesh}}
+  %0 = nn.neg %a {dist.factors = #dist.sharding<[{"tp"}]>} : tensor<4xf32>
+  return
+}
