@@ -57,6 +57,21 @@ constexpr bool scatters(CollectiveKind kind) { return sendsAll(kind) && !receive
 /// Whether operand and result are the same value, before and after a sum.
 constexpr bool keepsShape(CollectiveKind kind) { return !sendsAll(kind) && !receivesAll(kind); }
 
+/// Whether the value of one rank becomes that of another one.
+constexpr bool passesOn(CollectiveKind kind) { return keepsShape(kind) && !sums(kind); }
+/// Whether the result may lie in the operand's buffer.
+constexpr bool worksInPlace(CollectiveKind kind) { return keepsShape(kind) && sums(kind); }
+
+/// Returns the elements that one of `ranks` ranks sends for a call with `count` elements, as
+/// Collectives.def says.
+constexpr int64_t sentElements(CollectiveKind kind, int64_t count, int64_t ranks) {
+  if (ranks <= 1)
+    return 0;
+  if (passesOn(kind))
+    return count;
+  return (ranks - 1) * (keepsShape(kind) ? 2 * ((count + ranks - 1) / ranks) : count);
+}
+
 } // namespace shale
 
 #endif // SHALE_INTERFACES_COLLECTIVEKIND_H

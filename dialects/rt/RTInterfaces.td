@@ -30,14 +30,11 @@ def RT_CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
     }]>,
     InterfaceMethod<[{
       Returns the bytes that one rank sends when `ranks` take part and each piece
-      goes straight to its receiver: count elements to each other rank or, for an
-      all-reduce, twice a piece of ceil(count / ranks) elements.
+      goes straight to its receiver (sentElements()).
     }],
     "int64_t", "getSentBytes", (ins "int64_t":$ranks), "", [{
-      int64_t toEach = $_op.getCount();
-      if (keepsShape($_op.getCollectiveKind()))
-        toEach = 2 * ::llvm::divideCeil(toEach, ::std::max<int64_t>(1, ranks));
-      return (ranks - 1) * toEach * ::shale::nn::elementBytes($_op.getSend().getType().getElementType());
+      return sentElements($_op.getCollectiveKind(), $_op.getCount(), ranks) *
+             ::shale::nn::elementBytes($_op.getSend().getType().getElementType());
     }]>
   ];
 }

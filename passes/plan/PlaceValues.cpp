@@ -107,7 +107,7 @@ void ValuePlacer::placeStarted(dist::StartOp start) {
       return placement.put(result, Place(place.allocation, place.offset));
     if (std::optional<Place> state = rules.placeOfState(start, result, mem::Memory::Device))
       return placement.put(result, *state);
-  } else if (keepsShape(kind)) {
+  } else if (worksInPlace(kind)) {
     if (rules.mayTake(start, operand, result))
       return placement.put(result, place);
   } else if (scatters(kind)) {
