@@ -336,12 +336,11 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
     Gradients are packed and reduced, and updates run on the flat slice that the
     rank owns:
 
-    | strategy | parameters at rest | gradients | optimizer state |
-    |---|---|---|---|
-    | none | whole | all-reduce, as soon as complete | whole |
-    | optimizer | whole | reduce-scatter, at the end | slice |
-    | grad | whole | reduce-scatter, as soon as complete | slice |
-    | full | slice | reduce-scatter, as soon as complete | slice |
+    | the strategy splits | if it does | if not |
+    |---|---|---|
+    | the optimizer's state | a slice at rest, gradients by a reduce-scatter | whole, gradients by an all-reduce |
+    | gradients | reduced as soon as they are complete | by a reduce-scatter at the end; by an all-reduce as soon as complete |
+    | parameters | a slice at rest, gathered for use | whole, the updated slices gathered |
 
     An update that is not elementwise (`GroupUpdateOpInterface`) builds its ops for
     the group or the slice, and its sums over slices are all-reduced. Optimizer state
