@@ -123,9 +123,8 @@ TensorChoice SearchMemo::search(dist::MeshOp mesh, const AxisList &axes, ArrayRe
 } // namespace sharding
 
 void registerSearchMemo(DialectRegistry &registry) {
-  registry.addExtension(+[](MLIRContext *, dist::DistDialect *dialect) {
-    dialect->addInterfaces<SearchMemo>();
-  });
+  registry.addExtension(
+      +[](MLIRContext *, dist::DistDialect *dialect) { dialect->addInterfaces<SearchMemo>(); });
 }
 
 } // namespace shale

@@ -1,5 +1,5 @@
-// Searches of tensor splits are done once per problem, and give what a context without a memo finds.
-#include "passes/sharding/SearchMemo.h"
+// Searches of tensor splits are done once per problem, and give what a context without a memo
+// finds.
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -8,6 +8,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/SearchMemo.h"
 #include "shale/InitAll.h"
 
 #include <gtest/gtest.h>
