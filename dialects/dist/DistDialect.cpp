@@ -82,7 +82,7 @@ static constexpr shale::AttrRule kRules[] = {
     shale::attrRule<Dist::TensorAttrHelper>("be #dist.tensor_split"),
     shale::attrRule<Dist::KeepGatheredAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::KeepSingleRankAttrHelper>("be a unit attribute"),
-    shale::attrRule<Dist::QuantizeReductionsAttrHelper>("be a unit attribute"),
+    shale::attrRule<Dist::QuantizeReductionsAttrHelper>("be an encoding"),
     shale::attrRule<Dist::WideSumsAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::ReduceOnceAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::PartitionedAttrHelper>("be a unit attribute"),
@@ -98,9 +98,9 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return verifyShardings(op, attribute.getValue());
   if (attribute.getName() == kQuantizeGathersAttr) {
     auto type = dyn_cast<TypeAttr>(attribute.getValue());
-    if (isa<UnitAttr>(attribute.getValue()) || (type && is16BitFloat(type.getValue())))
+    if (isa<EncodingAttr>(attribute.getValue()) || (type && is16BitFloat(type.getValue())))
       return success();
-    return op->emitOpError("'dist.quantize_gathers' must be a unit attribute or a 16-bit float");
+    return op->emitOpError("'dist.quantize_gathers' must be an encoding or a 16-bit float");
   }
   return shale::verifyDiscardableAttr(op, attribute, kRules);
 }

@@ -26,11 +26,11 @@ def Dist_Dialect : Dialect {
     | `dist.plan_costs = [#dist.split_cost<...>]` | `nn.state` of a parameter | what each way to split it costs, if a search decided |
     | `dist.shardings = [...]` | ops | the layout of each result |
     | `dist.factors = #dist.sharding<[{"fsdp"}, {}, {"tp"} ]>` | ops whose factors axes split | the axes of each factor of the op's rule; `partial`: those on which the op adds up partial sums. The layouts of operands and results follow from it |
-    | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
+    | `dist.strategy = #dist.strategy<full>` | module | which state the axes that split state divide at rest |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.keep_single_rank` | module | values are split over axes of one rank, too, and collectives along them remain |
-    | `dist.quantize_gathers` | module | trained parameters are split at rest by every strategy that splits something, and gathered as 8-bit integers; with a value, `= bf16` or `= f16`, those of f32 are rounded to it |
-    | `dist.quantize_reductions` | module | gradients are summed over data axes as 8-bit integers, with error feedback |
+    | `dist.quantize_gathers = #dist<encoding int8>` | module | trained parameters are split at rest by every strategy that splits something, and gathered in the encoding; `= bf16` or `= f16`: those of f32 are rounded to it |
+    | `dist.quantize_reductions = #dist<encoding int8>` | module | gradients are summed over data axes in the encoding, with error feedback |
     | `dist.wide_sums` | module | sums of matmuls over tensor axes are sent as their terms are added; absent: in the 16-bit type to which the matmuls are rounded, if they are |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
     | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes over which it is still to be summed: each rank has one term |
@@ -52,7 +52,7 @@ def Dist_Dialect : Dialect {
     "::mlir::UnitAttr":$keep_gathered,
     "::mlir::UnitAttr":$keep_single_rank,
     "::mlir::Attribute":$quantize_gathers,
-    "::mlir::UnitAttr":$quantize_reductions,
+    "::shale::dist::EncodingAttr":$quantize_reductions,
     "::mlir::UnitAttr":$wide_sums,
     "::mlir::UnitAttr":$reduce_once,
     "::mlir::ArrayAttr":$partial,

@@ -45,10 +45,8 @@ static constexpr Word<MatmulKind> kMatmulKinds[] = {{"param", MatmulKind::Param}
                                                     {"fp8", MatmulKind::FP8}};
 static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
                                                     {"bf16", MomentKind::BF16}};
-static constexpr Word<WireKind> kWireKinds[] = {{"int8", WireKind::Int8},
-                                                {"bf16", WireKind::BF16},
-                                                {"f16", WireKind::F16},
-                                                {"f32", WireKind::F32}};
+static constexpr Word<WireKind> kWireKinds[] = {
+    {"bf16", WireKind::BF16}, {"f16", WireKind::F16}, {"f32", WireKind::F32}};
 static constexpr Word<AttentionKind> kAttentions[] = {{"auto", AttentionKind::Auto},
                                                       {"generated", AttentionKind::Generated}};
 static constexpr Word<ReductionOrder> kOrders[] = {{"overlap", ReductionOrder::Overlap},
@@ -74,6 +72,14 @@ std::string shale::parseText(StringRef text, MatmulKind &v) {
 std::string shale::parseText(StringRef text, MomentKind &v) {
   return parseWord(kMomentKinds, text, v);
 }
+/// Returns "int8|..".
+static std::string encodings() {
+  std::string list;
+  for (uint32_t i = 0; std::optional<dist::Encoding> each = dist::symbolizeEncoding(i); ++i)
+    list += (i ? "|" : "") + dist::stringifyEncoding(*each).str();
+  return list;
+}
+
 std::string shale::parseText(StringRef text, WireTypes &types) {
   types = WireTypes();
   if (text == "none")
@@ -83,30 +89,35 @@ std::string shale::parseText(StringRef text, WireTypes &types) {
   for (StringRef word : words) {
     auto [what, type] = word.split('=');
     WireKind named = WireKind::Same;
-    bool isWord = parseWord(kWireKinds, type, named).empty();
-    bool isInt8 = named == WireKind::Int8, isF32 = named == WireKind::F32;
-    WireKind *kind = what == "gather" && !isF32   ? &types.gather
-                     : what == "reduce" && isInt8 ? &types.reduce
-                     : what == "tensor" && isF32  ? &types.tensor
-                                                  : nullptr;
+    std::optional<dist::Encoding> encoding = dist::symbolizeEncoding(type);
+    bool isWord = encoding || parseWord(kWireKinds, type, named).empty();
+    if (encoding)
+      named = WireKind::Encoded;
+    bool isF32 = named == WireKind::F32;
+    WireKind *kind = what == "gather" && !isF32     ? &types.gather
+                     : what == "reduce" && encoding ? &types.reduce
+                     : what == "tensor" && isF32    ? &types.tensor
+                                                    : nullptr;
     if (!isWord || !kind || *kind != WireKind::Same)
-      return ("expects 'none', or 'gather=int8|bf16|f16', 'reduce=int8' and 'tensor=f32', separated by "
-              "commas; got '" +
-              text + "'")
-          .str();
+      return ("expects 'none', or 'gather=" + encodings() + "|bf16|f16', 'reduce=" + encodings() +
+              "' and 'tensor=f32', separated by commas; got '" + text.str() + "'");
     *kind = named;
+    if (encoding)
+      (kind == &types.gather ? types.gatherAs : types.reduceAs) = *encoding;
   }
   return "";
 }
 std::string shale::textOf(WireTypes types) {
   std::string text;
-  auto add = [&](const char *what, WireKind kind) {
+  auto add = [&](const char *what, WireKind kind, dist::Encoding as) {
     if (kind != WireKind::Same)
-      text += (text.empty() ? "" : ",") + std::string(what) + "=" + wordOf(kWireKinds, kind).str();
+      text += (text.empty() ? "" : ",") + std::string(what) + "=" +
+              (kind == WireKind::Encoded ? dist::stringifyEncoding(as) : wordOf(kWireKinds, kind))
+                  .str();
   };
-  add("gather", types.gather);
-  add("reduce", types.reduce);
-  add("tensor", types.tensor);
+  add("gather", types.gather, types.gatherAs);
+  add("reduce", types.reduce, types.reduceAs);
+  add("tensor", types.tensor, {});
   return text.empty() ? "none" : text;
 }
 

@@ -38,11 +38,13 @@ enum class MomentKind { F32, BF16 };
 enum class MatmulKind { Param, FP8 };
 /// The type in which data are sent: as they are, as 8-bit integers with a scale per block, or as
 /// floats.
-enum class WireKind { Same, Int8, BF16, F16, F32 };
+enum class WireKind { Same, Encoded, BF16, F16, F32 };
 /// Types of what ranks send: `none`, or a list of `gather=int8` for gathers of parameters,
 /// `reduce=int8` for sums of gradients and `tensor=f32` for sums over tensor axes.
 struct WireTypes {
   WireKind gather = WireKind::Same, reduce = WireKind::Same, tensor = WireKind::Same;
+  /// How, where they are encoded.
+  dist::Encoding gatherAs = dist::Encoding::Int8, reduceAs = dist::Encoding::Int8;
   bool any() const {
     return gather != WireKind::Same || reduce != WireKind::Same || tensor != WireKind::Same;
   }

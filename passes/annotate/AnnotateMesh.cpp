@@ -42,14 +42,17 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
     module->setAttr(dist::kReduceOnceAttr, builder.getUnitAttr());
   if (keepSingleRank)
     module->setAttr(dist::kKeepSingleRankAttr, builder.getUnitAttr());
-  if (wire.gather == WireKind::Int8)
-    module->setAttr(dist::kQuantizeGathersAttr, builder.getUnitAttr());
+  auto encoded = [&](dist::Encoding how) {
+    return dist::EncodingAttr::get(module.getContext(), how);
+  };
+  if (wire.gather == WireKind::Encoded)
+    module->setAttr(dist::kQuantizeGathersAttr, encoded(wire.gatherAs));
   if (wire.gathersFloats())
     module->setAttr(dist::kQuantizeGathersAttr,
                     TypeAttr::get(wire.gather == WireKind::BF16 ? Type(builder.getBF16Type())
                                                                 : builder.getF16Type()));
-  if (wire.reduce == WireKind::Int8)
-    module->setAttr(dist::kQuantizeReductionsAttr, builder.getUnitAttr());
+  if (wire.reduce == WireKind::Encoded)
+    module->setAttr(dist::kQuantizeReductionsAttr, encoded(wire.reduceAs));
   if (wire.tensor == WireKind::F32)
     module->setAttr(dist::kWideSumsAttr, builder.getUnitAttr());
   return success();

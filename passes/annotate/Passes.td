@@ -41,7 +41,7 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     micro-batches unreduced and reduced once per step. Adds
     `dist.keep_single_rank` if collectives along axes of one rank remain: a
     communicator can then be checked on one device. Adds `dist.quantize_gathers` if
-    units are gathered as 8-bit integers, and `dist.wide_sums` if sums over tensor axes
+    units are gathered in an encoding or another type, and `dist.wide_sums` if sums over tensor axes
     are not rounded before they are sent.
 
     In the example two replicas of the model are sharded over four ranks each.

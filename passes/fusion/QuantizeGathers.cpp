@@ -14,21 +14,23 @@ using namespace shale;
 
 static void quantizeGather(dist::UnitGatherOp gather) {
   OpBuilder builder(gather);
+  dist::Encoding encoding = *gather.getEncoding();
   Value shard = gather.getInput(), whole = gather.getResult();
   auto type = cast<RankedTensorType>(whole.getType());
   Type word = builder.getI32Type();
   auto typeOfWords = [&](Value floats) {
-    return RankedTensorType::get({wordsOf(nn::elements(floats))}, word);
+    return RankedTensorType::get({wordsOf(nn::elements(floats), encoding)}, word);
   };
-  Value sent =
-      buildKernel(builder, gather, shard, typeOfWords(shard),
-                  [](nn::Composer &c, ValueRange floats) { return quantizeBlocks(c, floats[0]); })
-          .getResult(0);
+  Value sent = buildKernel(builder, gather, shard, typeOfWords(shard),
+                           [&](nn::Composer &c, ValueRange floats) {
+                             return quantizeBlocks(c, floats[0], encoding);
+                           })
+                   .getResult(0);
   gather.getInputMutable().assign(sent);
   whole.setType(typeOfWords(whole));
   builder.setInsertionPointAfter(gather);
   Value floats = buildKernel(builder, gather, whole, type, [&](nn::Composer &c, ValueRange words) {
-                   return dequantizeBlocks(c, words[0], type.getElementType());
+                   return dequantizeBlocks(c, words[0], type.getElementType(), encoding);
                  }).getResult(0);
   whole.replaceAllUsesExcept(floats, floats.getDefiningOp());
 }

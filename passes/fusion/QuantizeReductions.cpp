@@ -26,10 +26,9 @@ static Value sumOf(nn::Composer &c, ValueRange terms) {
 }
 
 /// Returns what the words of `value` lack of it; 0 in blocks that are not finite.
-static Value lackOf(nn::Composer &c, Value value, Value words) {
-  int64_t count = nn::elements(value), blocks = count / kInt8Block.elements;
-  words = c.reshape(words, {blocks * kInt8Block.words});
-  Value sent = dequantizeBlocks(c, words, nn::Composer::elementOf(value));
+static Value lackOf(nn::Composer &c, Value value, Value words, dist::Encoding encoding) {
+  words = c.reshape(words, {wordsOf(nn::elements(value), encoding)});
+  Value sent = dequantizeBlocks(c, words, nn::Composer::elementOf(value), encoding);
   Value lack = c.sub(value, sent);
   Value magnitude = c.abs(sent);
   Value finite = c.compare(nn::Predicate::LT, magnitude,
@@ -49,7 +48,7 @@ static int64_t placeOf(dist::QuantizationErrorOp error) {
 
 /// Builds the kernel of the words that `op` sends, as a tensor of `type`, and after it the kernels
 /// of what the words lack, which take the place of a term of the value.
-static Value buildWords(Operation *op, RankedTensorType type) {
+static Value buildWords(Operation *op, RankedTensorType type, dist::Encoding encoding) {
   Value value = op->getOperand(0);
   Operation *first = op; // of the ops that these kernels replace
   for (Operation *user : value.getUsers())
@@ -59,7 +58,7 @@ static Value buildWords(Operation *op, RankedTensorType type) {
   OpBuilder builder(first);
   SmallVector<Value> inputs = termsOf(value);
   Value words = buildKernel(builder, op, inputs, type, [&](nn::Composer &c, ValueRange terms) {
-                  return c.reshape(quantizeBlocks(c, sumOf(c, terms)), type.getShape());
+                  return c.reshape(quantizeBlocks(c, sumOf(c, terms), encoding), type.getShape());
                 }).getResult(0);
   inputs.push_back(words);
   for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
@@ -69,7 +68,7 @@ static Value buildWords(Operation *op, RankedTensorType type) {
     auto kernel = buildKernel(
         builder, error, inputs, error.getType(),
         [&](nn::Composer &c, ValueRange own) {
-          return lackOf(c, sumOf(c, own.drop_back()), own.back());
+          return lackOf(c, sumOf(c, own.drop_back()), own.back(), encoding);
         },
         placeOf(error));
     error.getResult().replaceAllUsesWith(kernel.getResult(0));
@@ -91,7 +90,8 @@ static void finish(Operation *op, Value result) {
 static Value addTerms(OpBuilder &builder, dist::ReduceScatterOp scatter, Value received, Value sum,
                       int64_t first, int64_t last) {
   RankedTensorType slice = typeOf(scatter);
-  int64_t count = slice.getNumElements(), row = wordsOf(count), ranks = last - first;
+  dist::Encoding encoding = *scatter.getEncoding();
+  int64_t count = slice.getNumElements(), row = wordsOf(count, encoding), ranks = last - first;
   SmallVector<Value> inputs{received};
   if (sum)
     inputs.push_back(sum);
@@ -100,7 +100,8 @@ static Value addTerms(OpBuilder &builder, dist::ReduceScatterOp scatter, Value r
     Value words = c.reshape(operands[0], {all, row});
     if (ranks < all)
       words = c.slice(words, 0, first, last);
-    Value terms = dequantizeBlocks(c, c.reshape(words, {ranks * row}), slice.getElementType());
+    Value terms =
+        dequantizeBlocks(c, c.reshape(words, {ranks * row}), slice.getElementType(), encoding);
     terms = c.reshape(terms, {ranks, count});
     Value total = operands.size() > 1 ? operands[1] : Value();
     for (int64_t rank = 0; rank < ranks; ++rank) {
@@ -118,9 +119,10 @@ static void quantize(dist::ReduceScatterOp scatter, int64_t most) {
   Location loc = scatter.getLoc();
   Type word = builder.getI32Type();
   RankedTensorType slice = typeOf(scatter);
+  dist::Encoding encoding = *scatter.getEncoding();
   int64_t count = slice.getNumElements(), ranks = nn::elements(scatter.getInput()) / count,
-          row = wordsOf(count);
-  Value words = buildWords(scatter, RankedTensorType::get({ranks, row}, word));
+          row = wordsOf(count, encoding);
+  Value words = buildWords(scatter, RankedTensorType::get({ranks, row}, word), encoding);
   auto exchange = dist::AllToAllOp::create(
       builder, loc, RankedTensorType::get({1, ranks * row}, word), words, scatter.getAxis(),
       /*split=*/0, /*concat=*/1, scatter.getEncodingAttr());
@@ -136,17 +138,21 @@ static void quantize(dist::AllGatherOp gather) {
   OpBuilder builder(gather);
   Type word = builder.getI32Type();
   RankedTensorType whole = typeOf(gather);
-  auto typeOfWords = [&](int64_t count) { return RankedTensorType::get({wordsOf(count)}, word); };
-  Value words = buildWords(gather, typeOfWords(nn::elements(gather.getInput())));
+  dist::Encoding encoding = *gather.getEncoding();
+  auto typeOfWords = [&](int64_t count) {
+    return RankedTensorType::get({wordsOf(count, encoding)}, word);
+  };
+  Value words = buildWords(gather, typeOfWords(nn::elements(gather.getInput())), encoding);
   auto gathered =
       dist::AllGatherOp::create(builder, gather.getLoc(), typeOfWords(whole.getNumElements()),
                                 words, gather.getAxis(), /*dim=*/0, gather.getEncodingAttr());
   nn::copyPhaseAndScope(gather, gathered);
-  Value floats = buildKernel(builder, gather, gathered.getResult(), whole,
-                             [&](nn::Composer &c, ValueRange received) {
-                               return dequantizeBlocks(c, received[0], whole.getElementType());
-                             })
-                     .getResult(0);
+  Value floats =
+      buildKernel(builder, gather, gathered.getResult(), whole,
+                  [&](nn::Composer &c, ValueRange received) {
+                    return dequantizeBlocks(c, received[0], whole.getElementType(), encoding);
+                  })
+          .getResult(0);
   finish(gather, floats);
 }
 
@@ -173,8 +179,11 @@ struct QuantizeReductionsPass : shale::impl::QuantizeReductionsPassBase<Quantize
     for (Value value : values)
       for (Operation *user : value.getUsers())
         if (auto error = dyn_cast<dist::QuantizationErrorOp>(user)) {
-          buildWords(error, RankedTensorType::get({wordsOf(nn::elements(value))},
-                                                  IntegerType::get(&getContext(), 32)));
+          dist::Encoding encoding = error.getEncoding();
+          buildWords(error,
+                     RankedTensorType::get({wordsOf(nn::elements(value), encoding)},
+                                           IntegerType::get(&getContext(), 32)),
+                     encoding);
           break;
         }
   }

@@ -1,6 +1,6 @@
 //===- QuantizedBlocks.h - Kernels of blocks of 8-bit integers ------------===//
 //
-// The words in which quantized collectives send blocks of 256 floats, as dist.unit_gather describes
+// The words in which quantized collectives send blocks of floats, as dist.unit_gather describes
 // them.
 //
 //===----------------------------------------------------------------------===//
@@ -13,12 +13,10 @@
 
 namespace shale {
 
-/// The blocks of these kernels.
-inline constexpr dist::EncodedBlock kInt8Block = dist::blockOf(dist::Encoding::Int8);
-
 /// Returns the words of whole blocks of elements.
-inline int64_t wordsOf(int64_t elements) {
-  return elements / kInt8Block.elements * kInt8Block.words;
+inline int64_t wordsOf(int64_t elements, dist::Encoding encoding) {
+  dist::EncodedBlock block = dist::blockOf(encoding);
+  return elements / block.elements * block.words;
 }
 
 /// Builds a kernel of one result in front of the builder's place, with phase and scope of `op`.
@@ -29,10 +27,11 @@ nn::ClusterOp buildKernel(mlir::OpBuilder &builder, mlir::Operation *op, mlir::V
                           int64_t alias = -1);
 
 /// Returns the words of 1-D floats in whole blocks, as a 1-D tensor.
-mlir::Value quantizeBlocks(nn::Composer &c, mlir::Value floats);
+mlir::Value quantizeBlocks(nn::Composer &c, mlir::Value floats, dist::Encoding encoding);
 
 /// Returns the 1-D floats of 1-D words.
-mlir::Value dequantizeBlocks(nn::Composer &c, mlir::Value words, mlir::Type element);
+mlir::Value dequantizeBlocks(nn::Composer &c, mlir::Value words, mlir::Type element,
+                             dist::Encoding encoding);
 
 } // namespace shale
 

@@ -37,11 +37,11 @@ FailureOr<StoragePolicy> StoragePolicy::read(ModuleOp module, dist::MeshOp mesh)
   if (auto type = dyn_cast_or_null<TypeAttr>(gathers))
     policy.rounds = type.getValue();
   else if (gathers)
-    policy.gather = dist::Encoding::Int8;
+    policy.gather = cast<dist::EncodingAttr>(gathers).getValue();
   auto splits = [&](StringRef axis) { return mesh.splits(axis); };
-  if (module->hasAttr(dist::kQuantizeReductionsAttr) &&
-      llvm::any_of(mesh.getAxesThat(dist::sumsGradients), splits))
-    policy.sum = dist::Encoding::Int8;
+  if (auto sums = module->getAttrOfType<dist::EncodingAttr>(dist::kQuantizeReductionsAttr);
+      sums && llvm::any_of(mesh.getAxesThat(dist::sumsGradients), splits))
+    policy.sum = sums.getValue();
   return policy;
 }
 

@@ -110,10 +110,10 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
   }
   if (std::string wrong = wrongGatherType(o); !wrong.empty())
     return wrong;
-  if (o.wire.reduce == WireKind::Int8 && o.reduceDtype != FloatKind::F32)
+  if (o.wire.reduce == WireKind::Encoded && o.reduceDtype != FloatKind::F32)
     return "--wire-dtype reduce=int8 rounds f32 gradients, and --reduce-dtype " +
            textOf(o.reduceDtype) + " rounds them before: leave one of the two out";
-  if (o.wire.reduce == WireKind::Int8 && o.paramDtype == FloatKind::F16)
+  if (o.wire.reduce == WireKind::Encoded && o.paramDtype == FloatKind::F16)
     return "--wire-dtype reduce=int8 keeps what it rounds off for the next step, which with --param-dtype f16 has "
            "another loss scale: pass --param-dtype bf16, or leave --wire-dtype reduce=int8 out";
   if (o.optimizer && o.optimizer->integerState && o.optimizerDtype != MomentKind::F32)
@@ -136,7 +136,7 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
     warn("--reshard-after-forward=false has no effect with --shard " + shard +
          ": nothing is gathered");
   bool variesWire = comparesShard || o.compares("wire-dtype");
-  if (o.wire.gather == WireKind::Int8 && !variesWire) {
+  if (o.wire.gather == WireKind::Encoded && !variesWire) {
     if (o.mesh.ranksThat(dist::splitsState) == 1 && !o.keepSingleRank)
       warn("--wire-dtype gather=int8 has no effect with --mesh " + textOf(o.mesh) +
            ": no parameters are gathered; --mesh fsdp=N splits them");
@@ -144,7 +144,7 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
       warn("--wire-dtype gather=int8 has no effect with --shard " + shard +
            ": no parameters are gathered; --shard full, grad and optimizer gather them");
   }
-  if (o.wire.reduce == WireKind::Int8 && !variesWire && !o.keepSingleRank &&
+  if (o.wire.reduce == WireKind::Encoded && !variesWire && !o.keepSingleRank &&
       o.mesh.ranksThat(dist::sumsGradients) == 1)
     warn("--wire-dtype reduce=int8 has no effect with --mesh " + textOf(o.mesh) +
          ": no gradients are summed over ranks; --mesh fsdp=N or replica=N divides the batch");

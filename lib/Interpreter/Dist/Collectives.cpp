@@ -116,9 +116,9 @@ Tensor converted(const Tensor &tensor, Type resultType) {
   return result;
 }
 
-/// Returns what ranks compute with after a collective that sends `tensor` in the encoding int8.
-Tensor quantized(const Tensor &tensor, bool asF64) {
-  constexpr int64_t block = dist::blockOf(dist::Encoding::Int8).elements;
+/// Returns what ranks compute with after a collective that sends `tensor` in an encoding.
+Tensor quantized(const Tensor &tensor, dist::Encoding encoding, bool asF64) {
+  const int64_t block = dist::blockOf(encoding).elements;
   auto rounded = [&](double x) { return asF64 ? x : static_cast<float>(x); };
   Tensor result(Element::F32, tensor.shape());
   for (int64_t begin = 0; begin < tensor.size(); begin += block) {
@@ -140,8 +140,8 @@ Tensor quantized(const Tensor &tensor, bool asF64) {
   return result;
 }
 
-Tensor quantizationError(const Tensor &tensor, bool asF64) {
-  Tensor result = quantized(tensor, asF64);
+Tensor quantizationError(const Tensor &tensor, dist::Encoding encoding, bool asF64) {
+  Tensor result = quantized(tensor, encoding, asF64);
   for (int64_t i = 0; i < result.size(); ++i) {
     double sent = result.number(i), lacks = tensor.number(i) - sent;
     result.setNumber(i, !std::isfinite(sent) ? 0 : asF64 ? lacks : static_cast<float>(lacks));
@@ -154,7 +154,9 @@ LogicalResult allGather(MutableArrayRef<Call> calls) {
   bool asF64 = calls[0].interpreter.options.asF64;
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
     Tensor whole = concat(parts, op.getDim());
-    return op.getEncodingAttr() && !op.getSentEncoding() ? quantized(whole, asF64) : whole;
+    return op.getEncodingAttr() && !op.getSentEncoding()
+               ? quantized(whole, *op.getEncoding(), asF64)
+               : whole;
   });
 }
 
@@ -163,7 +165,8 @@ LogicalResult unitGather(MutableArrayRef<Call> calls) {
   bool asF64 = calls[0].interpreter.options.asF64;
   if (op.getEncodingAttr() && !op.gathersWords())
     return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
-      return converted(quantized(concat(parts, 0), asF64), op.getResult().getType());
+      return converted(quantized(concat(parts, 0), *op.getEncoding(), asF64),
+                       op.getResult().getType());
     });
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
     return converted(concat(parts, 0), op.getResult().getType());
@@ -176,7 +179,7 @@ LogicalResult reduceScatter(MutableArrayRef<Call> calls) {
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
     SmallVector<Tensor> sent;
     for (const Tensor &part : parts)
-      sent.push_back(op.getEncodingAttr() ? quantized(part, asF64) : part);
+      sent.push_back(op.getEncodingAttr() ? quantized(part, *op.getEncoding(), asF64) : part);
     parts = sent;
     return sliceOf(reduce(parts, op.getReduction(), asF64), op.getDim(), own, parts.size());
   });
@@ -207,8 +210,9 @@ LogicalResult slice(MutableArrayRef<Call> calls) {
   });
 }
 
-LogicalResult notSent(dist::QuantizationErrorOp, Call &call) {
-  call.results[0] = quantizationError(call.operand(0), call.interpreter.options.asF64);
+LogicalResult notSent(dist::QuantizationErrorOp op, Call &call) {
+  call.results[0] =
+      quantizationError(call.operand(0), op.getEncoding(), call.interpreter.options.asF64);
   return success();
 }
 

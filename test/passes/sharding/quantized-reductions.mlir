@@ -6,7 +6,7 @@
 
 // The rank's sum of gradient and residual is sent as 8-bit integers; what they lack is the new residual. Where all ranks need the sum, it is
 // rounded a second time. Slices, and the pieces in which they are sent, are blocks of 256 elements. In a step that is left out a residual stays as it was.
-module attributes {dist.strategy = #dist.strategy<STRATEGY>, dist.quantize_reductions} {
+module attributes {dist.strategy = #dist.strategy<STRATEGY>, dist.quantize_reductions = #dist<encoding int8>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
 nn.state @b role = param type = tensor<8xf32> {unit = "u"}

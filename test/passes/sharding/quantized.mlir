@@ -6,7 +6,7 @@
 
 // Blocks of 256 elements have one scale: parameters and slices begin with one. Every strategy that splits something stores shards of
 // what is trained; with full alone they are gathered again for the backward pass. What is frozen is split and gathered by full.
-module attributes {dist.strategy = #dist.strategy<STRATEGY>, dist.quantize_gathers} {
+module attributes {dist.strategy = #dist.strategy<STRATEGY>, dist.quantize_gathers = #dist<encoding int8>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
 nn.state @b role = param type = tensor<8xf32> {unit = "u"}

@@ -43,7 +43,7 @@ nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 
 // SAME: error: --wire-dtype gather=bf16 has no effect: no parameter is gathered that the model uses in f32; leave it out
 
-// WRONG: error: {{.*}}'dist.quantize_gathers' must be a unit attribute or a 16-bit float
+// WRONG: error: {{.*}}'dist.quantize_gathers' must be an encoding or a 16-bit float
 func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}, %w: tensor<8x8xf32> {nn.state = @w},
                 %b: tensor<8xf32> {nn.state = @b}, %f: tensor<8xf32> {nn.state = @frozen},
                 %v: tensor<8x8xf32> {nn.state = @v}, %c: tensor<8xf32> {nn.state = @c}, %h: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"},
