@@ -24,6 +24,7 @@ void registerElementwiseOps(NNDialect &dialect);
 void registerCompareOps(NNDialect &dialect);
 void registerCastOps(NNDialect &dialect);
 void registerMatmulOps(NNDialect &dialect);
+void registerGroupedMatmulOps(NNDialect &dialect);
 void registerQuantizeOps(NNDialect &dialect);
 void registerEpilogueOps(NNDialect &dialect);
 void registerNormOps(NNDialect &dialect);
@@ -66,6 +67,7 @@ void NNDialect::initialize() {
   registerCompareOps(*this);
   registerCastOps(*this);
   registerMatmulOps(*this);
+  registerGroupedMatmulOps(*this);
   registerQuantizeOps(*this);
   registerEpilogueOps(*this);
   registerNormOps(*this);

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 26
+#define SHALE_ABI_VERSION 27
 
 /* Limits on the pieces into which the runtime cuts an f32 matmul on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most

@@ -160,8 +160,8 @@ private:
     if (isMemoryEffectFree(op)) // a view takes no time
       return;
     double seconds = passSeconds(op, rates);
-    if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
-      seconds = std::max(seconds, gemm.getFlops() / matmulRate(op));
+    if (isa<rt::GemmOp, rt::GroupedGemmOp>(op)) {
+      seconds = std::max(seconds, cast<CostOpInterface>(op).getFlops() / matmulRate(op));
     } else if (auto epilogue = dyn_cast<rt::GemmEpilogueOp>(op)) {
       // An epilogue reads or writes a second matrix after the matmul.
       double second = bytesOf(epilogue.getWith()) + bytesOf(epilogue->getOperands().drop_front(4));

@@ -2,6 +2,7 @@
 #include "lib/Interpreter/RtMachine.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Epilogue.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Quantize.h"
 #include "dialects/nn/Ops/Sdpa.h"
@@ -83,6 +84,21 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
   auto matmul = nn::MatmulOp::create(builder, op.getLoc(), type, a, b, op.getTransposeA(),
                                      op.getTransposeB());
   return compute(matmul, {op.getA(), op.getB()}, op.getC());
+}
+
+LogicalResult RtMachine::groupedGemm(rt::GroupedGemmOp op) {
+  OpBuilder builder = OpBuilder::atBlockEnd(scratch);
+  SmallVector<Value> inputs{op.getA(), op.getB(), op.getEnds()};
+  SmallVector<Value> operands = placeholders(builder, op.getLoc(), inputs);
+  Type type = rt::tensorType(op.getC().getType());
+  Operation *made;
+  if (op.getTransposeA())
+    made = nn::GroupedMatmulGradOp::create(builder, op.getLoc(), type, operands[0], operands[1],
+                                           operands[2]);
+  else
+    made = nn::GroupedMatmulOp::create(builder, op.getLoc(), type, operands[0], operands[1],
+                                       operands[2], op.getTransposeB());
+  return compute(made, inputs, op.getC());
 }
 
 LogicalResult RtMachine::gemmEpilogue(rt::GemmEpilogueOp op) {
@@ -176,6 +192,8 @@ LogicalResult RtMachine::execute(Operation *op) {
     return gemm(gemmOp);
   if (auto matmul = dyn_cast<rt::GemmEpilogueOp>(op))
     return gemmEpilogue(matmul);
+  if (auto matmul = dyn_cast<rt::GroupedGemmOp>(op))
+    return groupedGemm(matmul);
   if (auto forward = dyn_cast<rt::SdpaOp>(op))
     return sdpa(forward);
   if (auto gradient = dyn_cast<rt::SdpaGradOp>(op))

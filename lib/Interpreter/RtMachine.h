@@ -33,6 +33,7 @@ private:
   mlir::LogicalResult launchInPlace(rt::LaunchOp op, mlir::Block &body);
   mlir::LogicalResult gemm(rt::GemmOp op);
   mlir::LogicalResult gemmEpilogue(rt::GemmEpilogueOp op);
+  mlir::LogicalResult groupedGemm(rt::GroupedGemmOp op);
   mlir::LogicalResult sdpa(rt::SdpaOp op);
   mlir::LogicalResult sdpaGrad(rt::SdpaGradOp op);
   mlir::LogicalResult finish(mlir::Operation *start);

@@ -1,6 +1,7 @@
 //===- EmitProgram.cpp - Emits rt for functions with placed values --------===//
 #include "passes/plan/EmitProgram.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Quantize.h"
 #include "dialects/nn/Ops/Sdpa.h"
@@ -251,6 +252,17 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp>(
           [&](auto matmul) { return emitMatmul(matmul), success(); })
+      .Case<nn::GroupedMatmulOp, nn::GroupedMatmulGradOp>([&](auto matmul) {
+        bool isGradient = std::is_same_v<decltype(matmul), nn::GroupedMatmulGradOp>,
+             transpose = false;
+        if constexpr (std::is_same_v<decltype(matmul), nn::GroupedMatmulOp>)
+          transpose = matmul.getTransposeRhs();
+        Value lhs = bufferOf(matmul.getLhs()), rhs = bufferOf(matmul.getRhs()),
+              ends = bufferOf(matmul.getEnds()), result = bufferOf(matmul.getResult());
+        rt::GroupedGemmOp::create(builder, op->getLoc(), lhs, rhs, ends, result, isGradient,
+                                  transpose);
+        return success();
+      })
       .Case([&](nn::MatmulEpilogueOp matmul) {
         Value lhs = bufferOf(matmul.getLhs()), rhs = bufferOf(matmul.getRhs()),
               with = bufferOf(matmul.getWith()), result = bufferOf(matmul.getResult()),

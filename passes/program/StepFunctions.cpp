@@ -72,6 +72,7 @@ private:
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
   LogicalResult lowerGemmEpilogue(rt::GemmEpilogueOp op);
+  void lowerGroupedGemm(rt::GroupedGemmOp op);
   /// Sets all but the batch and whether the matmul is added.
   template <typename OpT>
   abi::Operands<ShaleGemm> describeMatmul(OpT op, int64_t m, int64_t n, int64_t k);
@@ -197,6 +198,21 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
   b.call(multiply);
 }
 
+void FunctionLowering::lowerGroupedGemm(rt::GroupedGemmOp op) {
+  rt::GroupedGemmOp::Shape shape = op.getShape();
+  abi::Operands<ShaleGemm> gemm = describeMatmul(op, shape.m, shape.n, shape.k);
+  gemm.batch = 1;
+  gemm.accumulate = 0;
+  abi::Operands<ShaleGroups> groups;
+  groups.ends = address(op.getEnds());
+  groups.wide = op.getEnds().getType().getElementType().isInteger(64);
+  groups.count = shape.groups;
+  calls::shale_grouped_gemm multiply;
+  multiply.gemm = b.operands<ShaleGemm>(gemm);
+  multiply.groups = b.operands<ShaleGroups>(groups);
+  b.call(multiply);
+}
+
 static ShaleEpilogue runtimeEpilogue(nn::Epilogue epilogue) {
   switch (epilogue) {
   case nn::Epilogue::Bias:
@@ -317,6 +333,11 @@ LogicalResult FunctionLowering::lower(Operation *op) {
           [](Operation *) { return success(); }) // addresses are computed where they are used
       .Case([&](rt::LaunchOp launch) { return note(launch), lowerLaunch(launch); })
       .Case([&](rt::GemmOp gemm) { return note(gemm), lowerGemm(gemm), success(); })
+      .Case([&](rt::GroupedGemmOp gemm) {
+        note(gemm);
+        lowerGroupedGemm(gemm);
+        return success();
+      })
       .Case([&](rt::GemmEpilogueOp gemm) { return note(gemm), lowerGemmEpilogue(gemm); })
       .Case([&](rt::SdpaOp sdpa) { return note(sdpa), lowerSdpa(sdpa), success(); })
       .Case([&](rt::SdpaGradOp sdpa) { return note(sdpa), lowerSdpaGrad(sdpa), success(); })

@@ -69,12 +69,22 @@ struct Scaling {
   explicit operator bool() const { return a; }
 };
 
+/// The groups of rows of a matmul: group e has rows ends[e - 1], or 0, to ends[e] - 1. b has one
+/// matrix for each group or, if a is transposed, c has.
+struct Groups {
+  const void *ends = nullptr; ///< of int64_t or int32_t, in the device's memory
+  bool wide = false;
+  int64_t count = 0;
+  explicit operator bool() const { return ends; }
+};
+
 /// c = alpha op(a) op(b) + beta c, row-major: op(a) is m x k, op(b) k x n, c m x n, with leading
 /// dimensions in elements. a and b are both f32 or the same 16-bit float. For 16-bit floats, c has
 /// that type or f32, alpha is 1, and beta is 0 unless c has type f32. With tf32, operands of f32
 /// may be rounded to TF32. With `scaling`, a and b are 8-bit floats, a is not transposed and b is,
 /// alpha is 1, beta 0, and c f32 or a 16-bit float. The matrices of a batch follow one another
-/// without gaps. With an epilogue, c has a 16-bit type, and there is one matrix.
+/// without gaps. With an epilogue, c has a 16-bit type, and there is one matrix. With groups there
+/// is one batch, beta is 0, and the sizes are those of one group with all rows.
 struct Matmul {
   bool transposeA, transposeB;
   int64_t m, n, k;
@@ -91,6 +101,7 @@ struct Matmul {
   bool tf32 = false;
   Epilogue epilogue = {};
   Scaling scaling = {};
+  Groups groups = {};
 
   Dtype typeOfB() const { return scaling ? scaling.typeB : type; }
   /// Returns the matmul without its epilogue.

@@ -190,6 +190,18 @@ void __wrap_shale_gemm(ShaleRank *rank, const ShaleGemm *g) {
   });
 }
 
+void __real_shale_grouped_gemm(ShaleRank *, const ShaleGemm *, const ShaleGroups *);
+void __wrap_shale_grouped_gemm(ShaleRank *rank, const ShaleGemm *g, const ShaleGroups *groups) {
+  call("gemm" + hex(g->a) + hex(g->b) + hex(groups->ends) + " to" + hex(g->c), [&] {
+    int64_t in = sizeOfType(g->type), out = sizeOfType(g->result_type), count = groups->count;
+    reads(g->a, g->m * g->k * in);
+    reads(g->b, g->k * g->n * in * (g->transpose_a ? 1 : count));
+    reads(groups->ends, count * (groups->wide ? 8 : 4));
+    writes(g->c, g->m * g->n * out * (g->transpose_a ? count : 1));
+    __real_shale_grouped_gemm(rank, g, groups);
+  });
+}
+
 void __real_shale_gemm_thread(int32_t, int32_t, int64_t, int64_t, int64_t, float, const float *,
                               int64_t, const float *, int64_t, float, float *, int64_t);
 void __wrap_shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m, int64_t n,

@@ -9,6 +9,7 @@
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Norm.h"
@@ -42,6 +43,10 @@ bool ArgsortOp::movesOnly() { return true; }
 
 OPERAND(MatmulOp) { return Numeric::Compute; }
 RESULT(MatmulOp) { return Numeric::Accumulates; }
+OPERAND(GroupedMatmulOp) { return number == 2 ? Numeric::Any : Numeric::Compute; }
+RESULT(GroupedMatmulOp) { return Numeric::Accumulates; }
+OPERAND(GroupedMatmulGradOp) { return number == 2 ? Numeric::Any : Numeric::Compute; }
+RESULT(GroupedMatmulGradOp) { return Numeric::Accumulates; }
 OPERAND(MatmulAddOp) { return number == 0 ? Numeric::Full : Numeric::Compute; }
 RESULT(MatmulAddOp) { return Numeric::Full; }
 OPERAND(MatmulEpilogueOp) { return Numeric::Compute; }

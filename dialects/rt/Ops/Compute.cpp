@@ -101,6 +101,47 @@ LogicalResult GemmOp::verify() {
   return success();
 }
 
+GroupedGemmOp::Shape GroupedGemmOp::getShape() {
+  MemRefType a = getA().getType(), c = getC().getType();
+  Shape shape{getEnds().getType().getDimSize(0), a.getDimSize(0), c.getDimSize(c.getRank() - 1),
+              a.getDimSize(1)};
+  if (getTransposeA())
+    std::swap(shape.m, shape.k);
+  return shape;
+}
+
+int64_t GroupedGemmOp::getFlops() {
+  Shape shape = getShape();
+  return 2 * shape.m * shape.n * shape.k;
+}
+
+LogicalResult GroupedGemmOp::verify() {
+  MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType(),
+             ends = getEnds().getType();
+  Type element = a.getElementType();
+  if ((!element.isF32() && !shale::is16BitFloat(element)) || b.getElementType() != element ||
+      (c.getElementType() != element && !c.getElementType().isF32()) ||
+      !(ends.getElementType().isInteger(32) ||
+        ends.getElementType().isInteger(64))) // grouped_gemm_c2
+    return emitOpError() << "needs matrices of f32 or of one 16-bit float type, and integers; got "
+                         << a << ", " << b << ", " << ends << " and " << c;
+  bool transposed = getTransposeA();
+  if (a.getRank() != 2 || ends.getRank() != 1 || b.getRank() != (transposed ? 2 : 3) ||
+      c.getRank() != (transposed ? 3 : 2) || (transposed && getTransposeB())) // grouped_gemm_c1
+    return emitOpError() << "needs rows, matrices and ends of groups; got " << a << ", " << b
+                         << ", " << ends << " and " << c;
+  Shape shape = getShape();
+  SmallVector<int64_t> wantedB{shape.groups, shape.k, shape.n}, wantedC{shape.m, shape.n};
+  if (getTransposeB())
+    std::swap(wantedB[1], wantedB[2]);
+  if (transposed)
+    wantedB = {shape.k, shape.n}, wantedC = {shape.groups, shape.m, shape.n};
+  if (b.getShape() != ArrayRef(wantedB) || c.getShape() != ArrayRef(wantedC)) // grouped_gemm_c1
+    return emitOpError() << "sizes do not agree: " << a << " times " << b << " to " << c
+                         << " in groups " << ends;
+  return success();
+}
+
 GemmEpilogueOp::Shape GemmEpilogueOp::getShape() {
   return {getC().getType().getDimSize(0), getC().getType().getDimSize(1),
           getA().getType().getDimSize(getTransposeA() ? 0 : 1)};

@@ -92,6 +92,34 @@ def RT_GemmEpilogueOp : RT_Op<"gemm_epilogue", [DeclareOpInterfaceMethods<CostIn
   }];
 }
 
+def RT_GroupedGemmOp : RT_Op<"grouped_gemm", [DeclareOpInterfaceMethods<CostInterface>]> {
+  let summary = "Matmul of groups of rows by library calls";
+  let description = [{
+    The result of `nn.grouped_matmul` of a, b and the ends of the groups or, if a is transposed, of
+    `nn.grouped_matmul_grad`: c. The runtime reads the ends and calls the library for each group.
+
+    Life: made by plan from these ops; becomes `shale_grouped_gemm` in codegen.
+
+    Constraints:
+    - (C1) a [S, k], b [E, k, n], or transposed, ends [E] and c [S, n]; with `transpose_a` a [S, m], b [S, n] and c [E, m, n].
+    - (C2) a and b have the same element type, f32 or a 16-bit float type; c has that type or f32; the ends are i32 or i64.
+
+    Example: `rt.grouped_gemm %0, %1 ends %2 to %3 : memref<6x4xf32>, memref<3x4x8xf32>, memref<3xi32> to memref<6x8xf32>`
+  }];
+  let arguments = (ins Arg<RT_Buffer, "", [MemRead]>:$a, Arg<RT_Buffer, "", [MemRead]>:$b, Arg<RT_Buffer, "", [MemRead]>:$ends,
+                       Arg<RT_Buffer, "", [MemWrite]>:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let assemblyFormat = [{
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `ends` $ends `to` $c attr-dict `:`
+    type($a) `,` type($b) `,` type($ends) `to` type($c)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The number of groups, and the sizes of the matmul if one group had all rows.
+    struct Shape { int64_t groups, m, n, k; };
+    Shape getShape();
+  }];
+}
+
 def RT_SdpaOp : RT_Op<"sdpa", [DeclareOpInterfaceMethods<CostInterface>]> {
   let summary = "Attention by a library call";
   let description = [{

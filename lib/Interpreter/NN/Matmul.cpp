@@ -1,5 +1,6 @@
 //===- Matmul.cpp - Matmuls -----------------------------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "lib/Interpreter/NN/Quantize.h"
@@ -83,7 +84,46 @@ static LogicalResult evaluateMatmulAdd(nn::MatmulAddOp op, Call &call) {
   return success();
 }
 
+/// Returns the group of each row; -1 for none.
+static std::vector<int64_t> groupsOfRows(const Tensor &ends, int64_t rows) {
+  std::vector<int64_t> groups(rows, -1);
+  for (int64_t group = ends.size() - 1; group >= 0; --group)
+    for (int64_t row = 0; row < std::min<int64_t>(rows, ends.number(group)); ++row)
+      groups[row] = group; // the first group that ends after the row
+  return groups;
+}
+
+static LogicalResult evaluateGroupedMatmul(nn::GroupedMatmulOp op, Call &call) {
+  Tensor lhs = call.operand(0), rhs = call.operand(1), &result = call.result();
+  int64_t k = lhs.dim(1), n = result.dim(1);
+  std::vector<int64_t> groups = groupsOfRows(call.operand(2), lhs.dim(0));
+  for (auto [row, group] : llvm::enumerate(groups))
+    for (int64_t column = 0; column < n; ++column) {
+      double sum = 0;
+      for (int64_t i = 0; group >= 0 && i < k; ++i)
+        sum += lhs.number(row * k + i) *
+               rhs.number(group * k * n + (op.getTransposeRhs() ? column * k + i : i * n + column));
+      result.setNumber(row * n + column, sum);
+    }
+  return success();
+}
+
+static LogicalResult evaluateGroupedMatmulGrad(nn::GroupedMatmulGradOp, Call &call) {
+  Tensor lhs = call.operand(0), rhs = call.operand(1), &result = call.result();
+  int64_t k = lhs.dim(1), n = rhs.dim(1);
+  std::fill_n(result.mutableFloats(), result.size(), 0.0);
+  std::vector<int64_t> groups = groupsOfRows(call.operand(2), lhs.dim(0));
+  for (auto [row, group] : llvm::enumerate(groups))
+    for (int64_t i = 0; group >= 0 && i < k; ++i)
+      for (int64_t column = 0; column < n; ++column)
+        result.mutableFloats()[(group * k + i) * n + column] +=
+            lhs.number(row * k + i) * rhs.number(row * n + column);
+  return success();
+}
+
 void registerMatmul(Registry &registry) {
+  registry.add<nn::GroupedMatmulOp>(evaluateGroupedMatmul);
+  registry.add<nn::GroupedMatmulGradOp>(evaluateGroupedMatmulGrad);
   registry.add<nn::MatmulOp>(evaluateMatmul);
   registry.add<nn::MatmulAddOp>(evaluateMatmulAdd);
 }

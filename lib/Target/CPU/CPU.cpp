@@ -1,5 +1,6 @@
 //===- CPU.cpp - x86-64 CPUs ----------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Quantize.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
@@ -13,7 +14,8 @@ using namespace shale;
 #include "lib/Target/CPU/Kernels/OwnKernel.cpp.inc"
 
 bool CpuTarget::isLibraryCall(Operation *op) const {
-  return isa<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp>(op) &&
+  return isa<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp, nn::GroupedMatmulOp,
+             nn::GroupedMatmulGradOp>(op) &&
          !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 

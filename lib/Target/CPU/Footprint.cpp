@@ -43,20 +43,23 @@ int64_t cpu::matmulPanels(int64_t m, int64_t n, int64_t k, bool rounds) {
 std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
                                                 int64_t threads) const {
   int64_t matmul = 0, scratch = 0, calls = 0;
-  for (auto function : module.getOps<rt::FuncOp>())
-    function.walk([&](rt::GemmOp gemm) {
-      rt::GemmOp::Shape shape = gemm.getShape();
-      if (gemm.getA().getType().getElementType().isF32()) {
-        matmul = std::max(matmul, cpu::matmulWorkspace(shape.m, shape.n, shape.k));
-        return;
-      }
-      int64_t m = std::min<int64_t>(shape.m, SHALE_GEMM_PANEL),
-              n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
-      matmul = std::max(matmul,
-                        cpu::matmulWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
-      bool rounds = is16BitFloat(gemm.getC().getType().getElementType());
-      scratch = std::max(scratch, cpu::matmulPanels(shape.m, shape.n, shape.k, rounds));
-    });
+  auto add = [&](auto gemm) {
+    auto shape = gemm.getShape();
+    if (gemm.getA().getType().getElementType().isF32()) {
+      matmul = std::max(matmul, cpu::matmulWorkspace(shape.m, shape.n, shape.k));
+      return;
+    }
+    int64_t m = std::min<int64_t>(shape.m, SHALE_GEMM_PANEL),
+            n = std::min<int64_t>(shape.n, SHALE_GEMM_PANEL);
+    matmul =
+        std::max(matmul, cpu::matmulWorkspace(m, n, std::min<int64_t>(shape.k, SHALE_GEMM_BLOCK)));
+    bool rounds = is16BitFloat(gemm.getC().getType().getElementType());
+    scratch = std::max(scratch, cpu::matmulPanels(shape.m, shape.n, shape.k, rounds));
+  };
+  for (auto function : module.getOps<rt::FuncOp>()) {
+    function.walk([&](rt::GemmOp gemm) { add(gemm); });
+    function.walk([&](rt::GroupedGemmOp gemm) { add(gemm); });
+  }
   for (auto kernel : module.getOps<rt::KernelOp>())
     kernel.getBody().walk(
         [&](cpu::OwnKernelOpInterface own) { scratch = std::max(scratch, own.getScratch()); });

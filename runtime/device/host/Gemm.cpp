@@ -252,6 +252,32 @@ void multiplyBatch(const Matmul &matmul) {
   }
 }
 
+void multiplyGroups(const Matmul &matmul) {
+  Matmul one = matmul;
+  one.groups = {};
+  int64_t in = sizeOf(matmul.type), out = sizeOf(matmul.resultType);
+  int64_t rows = matmul.transposeA ? matmul.k : matmul.m, begin = 0;
+  for (int64_t group = 0; group < matmul.groups.count; ++group) {
+    int64_t stated = matmul.groups.wide ? static_cast<const int64_t *>(matmul.groups.ends)[group]
+                                        : static_cast<const int32_t *>(matmul.groups.ends)[group];
+    int64_t end = std::clamp(stated, begin, rows);
+    (matmul.transposeA ? one.k : one.m) = end - begin;
+    one.a = static_cast<const char *>(matmul.a) + begin * matmul.lda * in;
+    if (matmul.transposeA) {
+      one.b = static_cast<const char *>(matmul.b) + begin * matmul.ldb * in;
+      one.c = static_cast<char *>(matmul.c) + group * matmul.m * matmul.n * out;
+    } else {
+      one.b = static_cast<const char *>(matmul.b) + group * matmul.k * matmul.n * in;
+      one.c = static_cast<char *>(matmul.c) + begin * matmul.ldc * out;
+    }
+    multiply(one);
+    begin = end;
+  }
+  if (!matmul.transposeA)
+    std::memset(static_cast<char *>(matmul.c) + begin * matmul.ldc * out, 0,
+                (rows - begin) * matmul.ldc * out);
+}
+
 } // namespace shale::rt
 
 extern "C" void shale_gemm_thread(int32_t transpose_a, int32_t transpose_b, int64_t m, int64_t n,

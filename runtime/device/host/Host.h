@@ -30,10 +30,11 @@ void checkCpu(const std::string &target, int level = cpuLevel());
 /// Runs a kernel on all threads (Launch.cpp).
 void launchOnThreads(const Launch &launch);
 
-/// Compute the first matmul on all threads, every matmul of the batch on all threads, or the
-/// first on the calling thread only (Gemm.cpp).
+/// Compute the first matmul on all threads, every matmul of the batch on all threads, that of each
+/// group of rows on all threads, or the first on the calling thread only (Gemm.cpp).
 void multiply(const Matmul &matmul);
 void multiplyBatch(const Matmul &matmul);
+void multiplyGroups(const Matmul &matmul);
 void multiplyOnThread(const Matmul &matmul);
 
 /// Returns `bytes` that belong to the calling thread until it requests more.

@@ -31,7 +31,7 @@ std::unique_ptr<Mark> HostDevice::makeMark() {
 void HostDevice::launch(const Launch &launch) { launchOnThreads(launch); }
 
 void HostDevice::multiply(const Matmul &matmul) {
-  multiplyBatch(matmul);
+  matmul.groups ? multiplyGroups(matmul) : multiplyBatch(matmul);
   if (matmul.epilogue)
     matmul.launchEpilogue(launchOnThreads);
 }

@@ -149,6 +149,22 @@ extern "C" void shale_gemm(ShaleRank *rank, const ShaleGemm *gemm) {
   multiply(rank, matmul, "");
 }
 
+extern "C" void shale_grouped_gemm(ShaleRank *rank, const ShaleGemm *gemm,
+                                   const ShaleGroups *groups) {
+  int64_t matrices[] = {gemm->k * gemm->n, gemm->m * gemm->n}; // of one group: of B, of C
+  matrices[gemm->transpose_a ? 1 : 0] *= groups->count;
+  Observed observed(rank, [&](Observer &o) {
+    o.call("matmul",
+           {{gemm->a, gemm->m * gemm->k, gemm->type},
+            {gemm->b, matrices[0], gemm->b_type},
+            {groups->ends, groups->count, groups->wide ? SHALE_I64 : SHALE_I32}},
+           {{gemm->c, matrices[1], gemm->result_type}});
+  });
+  Matmul matmul = matmulOf(*gemm);
+  matmul.groups = {groups->ends, groups->wide != 0, groups->count};
+  multiply(rank, matmul, "grouped");
+}
+
 extern "C" void shale_gemm_epilogue(ShaleRank *rank, const ShaleGemm *gemm,
                                     const ShaleGemmEpilogue *epilogue) {
   int64_t elements = gemm->m * gemm->n;

@@ -228,3 +228,37 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   // expected-error @+1 {{that may write its first output over its first input}}
   rt.gemm_epilogue bias %x, %x with %b to %x else @kernel : memref<8x8xbf16>, memref<8x8xbf16>, memref<8xbf16> to memref<8x8xbf16>
 }
+
+// -----
+
+// grouped_gemm_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<6x4xf32>
+  %1 = rt.buffer arena activations "w" : memref<3x5x8xf32>
+  %2 = rt.buffer arena activations "e" : memref<3xi32>
+  %3 = rt.buffer arena activations "y" : memref<6x8xf32>
+  // expected-error @+1 {{sizes do not agree}}
+  rt.grouped_gemm %0, %1 ends %2 to %3 : memref<6x4xf32>, memref<3x5x8xf32>, memref<3xi32> to memref<6x8xf32>
+}
+
+// -----
+
+// grouped_gemm_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<6x4xf32>
+  %1 = rt.buffer arena activations "e" : memref<3xi32>
+  // expected-error @+1 {{needs rows, matrices and ends of groups}}
+  rt.grouped_gemm %0, %0 ends %1 to %0 : memref<6x4xf32>, memref<6x4xf32>, memref<3xi32> to memref<6x4xf32>
+}
+
+// -----
+
+// grouped_gemm_c2
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<6x4xf32>
+  %1 = rt.buffer arena activations "w" : memref<3x4x8xf32>
+  %2 = rt.buffer arena activations "e" : memref<3xf32>
+  %3 = rt.buffer arena activations "y" : memref<6x8xf32>
+  // expected-error @+1 {{needs matrices of f32 or of one 16-bit float type, and integers}}
+  rt.grouped_gemm %0, %1 ends %2 to %3 : memref<6x4xf32>, memref<3x4x8xf32>, memref<3xf32> to memref<6x8xf32>
+}

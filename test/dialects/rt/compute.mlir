@@ -57,6 +57,19 @@ rt.func @attention inputs = [] hyper = [] metrics = [] {
   // CHECK: rt.gemm_epilogue gelu_grad %[[M]], %[[M]] with %[[N]] transpose_b to %[[M]] else @gelu_grad : memref<8x8xbf16>, memref<8x8xbf16>, memref<8x8xbf16> to memref<8x8xbf16>
   rt.gemm_epilogue gelu_grad %m, %m with %n transpose_b to %m else @gelu_grad : memref<8x8xbf16>, memref<8x8xbf16>, memref<8x8xbf16> to memref<8x8xbf16>
 }
+// CHECK-LABEL: rt.func @groups
+rt.func @groups inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena offset = 0 activations "x" : memref<6x4xf32>
+  %w = rt.buffer arena offset = 128 activations "w" : memref<3x4x8xf32>
+  %e = rt.buffer arena offset = 512 activations "e" : memref<3xi32>
+  %y = rt.buffer arena offset = 576 activations "y" : memref<6x8xf32>
+  // CHECK: rt.grouped_gemm %[[X:.*]], %[[W:.*]] ends %[[E:.*]] to %[[Y:.*]] : memref<6x4xf32>, memref<3x4x8xf32>, memref<3xi32> to memref<6x8xf32>
+  rt.grouped_gemm %x, %w ends %e to %y : memref<6x4xf32>, memref<3x4x8xf32>, memref<3xi32> to memref<6x8xf32>
+  // CHECK: rt.grouped_gemm %[[Y]], %[[W]] transpose_b ends %[[E]] to %[[X]]
+  rt.grouped_gemm %y, %w transpose_b ends %e to %x : memref<6x8xf32>, memref<3x4x8xf32>, memref<3xi32> to memref<6x4xf32>
+  // CHECK: rt.grouped_gemm %[[X]], %[[Y]] transpose_a ends %[[E]] to %[[W]]
+  rt.grouped_gemm %x, %y transpose_a ends %e to %w : memref<6x4xf32>, memref<6x8xf32>, memref<3xi32> to memref<3x4x8xf32>
+}
 rt.kernel @gelu(%p: tensor<8x8xbf16>, %b: tensor<8xbf16>) -> (tensor<8x8xbf16>, tensor<8x8xbf16>) aliases [0, -1] {
   rt.yield %p, %p : tensor<8x8xbf16>, tensor<8x8xbf16>
 }

@@ -30,7 +30,7 @@ from runner import Case, Deviates, expect_deviation, main, read_program, run, st
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
 # Libraries that libshale_rt.a needs (lib/Target/CPU), and the calls that the shim intercepts.
 LIBRARIES = ["-lgloo", "-l:libsodium.a", "-ldnnl", "-lgomp", "-lpthread"]
-WRAPPED = ["launch", "gemm", "gemm_thread", "copy", "zero", "coordinate", "store_coordinate", "start", "wait", "transfer_start",
+WRAPPED = ["launch", "gemm", "grouped_gemm", "gemm_thread", "copy", "zero", "coordinate", "store_coordinate", "start", "wait", "transfer_start",
            "transfer_wait"]
 SIZES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2, "i64": 8, "i32": 4, "i1": 1}
 HOST = 1  # mem::Memory::Host

@@ -58,7 +58,7 @@ def make_for_sizes(a, built, path, shalec):
                 raise
             raise written from error
         if built.rewrites:
-            note(f"written in other operations: {', '.join(watching.found)}. Where a mask chooses rows, and in matmuls of groups, the file computes all rows")
+            note(f"written in other operations: {', '.join(watching.found)}. Where a mask chooses rows, the file computes all rows")
     print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
     return choose(a, built, path, shalec, batches)
 

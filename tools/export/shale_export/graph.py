@@ -43,7 +43,8 @@ def export(a, built, values, way):
                 module, names, built.trained, record = traced.joint(built, values, shapes)
             program = torch.onnx.export(module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
                                         input_names=list(values), output_names=names, dynamic_shapes=shapes,
-                                        custom_translation_table=translations.table() if way == TRACED else None)
+                                        custom_translation_table=translations.table() if way == TRACED else translations.own())
+        translations.complete(program)
         if way == TRACED:
             traced.mark(program, record)
         cast_by_type(program)

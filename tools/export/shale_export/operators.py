@@ -9,19 +9,16 @@ import sys
 import torch
 from torch.nn import functional
 
+from . import groups
 from .matrices import MATRICES
 from .samples import SAMPLES
 
 
 def grouped_mm(x, weight, offs=None, *more, **words):
-    """The matmul of each group of rows with its own matrix: of the rows, spread over the groups, with all matrices. `offs`: the end of each group."""
+    """The matmul of each group of rows with its own matrix. `offs`: the end of each group."""
     if offs is None or x.dim() != 2 or weight.dim() != 3 or more or any(one is not None for one in words.values()):
         return None
-    row = torch.arange(x.shape[0], device=x.device)[:, None]
-    before = torch.cat([torch.zeros_like(offs[:1]), offs[:-1]])
-    inside = (row >= before) & (row < offs)
-    spread = torch.where(inside[:, :, None], x[:, None, :], torch.zeros_like(x[:, None, :]))
-    return spread.flatten(1) @ weight.flatten(0, 1)
+    return groups.grouped_mm(x, weight, offs)
 
 
 def sort(value, dim=-1, descending=False, stable=None):

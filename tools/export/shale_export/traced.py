@@ -300,4 +300,3 @@ def mark(program, record):
             node.metadata_props["pkg.torch.onnx.name_scopes"] = repr([name for name, _ in stack] + [source.name])
             node.metadata_props["pkg.torch.onnx.class_hierarchy"] = repr([kind for _, kind in stack] + [str(source.target)])
     program.model.graph.metadata_props.update(record)
-    translations.complete(program)

@@ -10,6 +10,7 @@ import torch
 from onnxscript import values
 from onnxscript.function_libs.torch_lib.tensor_typing import TFloat, TInt, TTensor
 
+from . import groups  # noqa: F401  (torch.ops.shale)
 from .cli import DATA, Failure
 
 DOMAIN = "shale.aten"
@@ -99,6 +100,33 @@ LABELS = """
   none = Constant <value_float = 0.0> ()
   nothing = CastLike (none, logs)
 """
+# The rows of x, [S, K], spread over the groups, [S, E K]: zeros but for the own group of a row.
+GROUPS = """
+  first = Constant <value_ints = [0]> ()
+  second = Constant <value_ints = [1]> ()
+  third = Constant <value_ints = [2]> ()
+  last = Constant <value_ints = [-1]> ()
+  zero = Constant <value_int = 0> ()
+  one = Constant <value_int = 1> ()
+  height = Shape <start = 0, end = 1> (x)
+  row_count = Squeeze (height)
+  row = Range (zero, row_count, one)
+  column = Unsqueeze (row, second)
+  wide = Cast <to = 7> (ends)
+  groups = Shape (wide)
+  head = Slice (wide, first, last, first)
+  begins = Concat <axis = 0> (first, head)
+  after = GreaterOrEqual (column, begins)
+  before = Less (column, wide)
+  inside = And (after, before)
+  inside3 = Unsqueeze (inside, third)
+  rows3 = Unsqueeze (x, second)
+  none = Constant <value_float = 0.0> ()
+  nothing = CastLike (none, x)
+  own = Where (inside3, rows3, nothing)
+  flat = Constant <value_ints = [0, -1]> ()
+  spread = Reshape (own, flat)
+"""
 ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"
 BODIES = {
     ATTENTION: ("query, key, value", "result, lse", ["is_causal", "scale"], SCORES.format(scores="scaled") + FORWARD),
@@ -126,6 +154,19 @@ BODIES = {
   dweight = ReduceSum <keepdims = 0> (product_rows, first)
   grad_rows = Reshape (grad, flat)
   dbias = ReduceSum <keepdims = 0> (grad_rows, first)
+"""),
+    "grouped_mm": ("x, weight, ends", "result", [], GROUPS + """
+  width = Shape <start = 2> (weight)
+  shape = Concat <axis = 0> (last, width)
+  matrix = Reshape (weight, shape)
+  result = MatMul (spread, matrix)
+"""),
+    "grouped_mm_weights": ("x, grad, ends", "result", [], GROUPS + """
+  spread_t = Transpose <perm = [1, 0]> (spread)
+  matrix = MatMul (spread_t, grad)
+  width = Shape <start = 1> (x)
+  shape = Concat <axis = 0> (groups, width, last)
+  result = Reshape (matrix, shape)
 """),
     "embedding_dense_backward": ("grad, indices", "result", ["num_weights"], """
   column = Constant <value_ints = [-1, 1]> ()
@@ -233,9 +274,23 @@ def log_softmax_backward(grad_output: TFloat, output: TFloat, dim: int, input_dt
     return operator("_log_softmax_backward_data")(grad_output, output)
 
 
+def grouped_mm(x: TFloat, weight: TFloat, ends: TInt):
+    return operator("grouped_mm")(x, weight, ends)
+
+
+def grouped_mm_weights(x: TFloat, grad: TFloat, ends: TInt):
+    return operator("grouped_mm_weights")(x, grad, ends)
+
+
+def own():
+    """The functions of Shale's own operators, which no other exporter writes."""
+    return {torch.ops.shale.grouped_mm.default: grouped_mm, torch.ops.shale.grouped_mm_weights.default: grouped_mm_weights}
+
+
 def table():
-    """The `custom_translation_table` of torch.onnx.export."""
-    return {aten._scaled_dot_product_flash_attention_for_cpu.default: attention, aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward,
+    """The `custom_translation_table` of torch.onnx.export for a file with PyTorch's gradients."""
+    return {**own(),
+            aten._scaled_dot_product_flash_attention_for_cpu.default: attention, aten._scaled_dot_product_flash_attention_for_cpu_backward.default: attention_backward,
             aten.native_layer_norm_backward.default: layer_norm_backward, aten.embedding_dense_backward.default: embedding_backward,
             aten.nll_loss_forward.default: loss_forward, aten.nll_loss_backward.default: loss_backward, aten._log_softmax_backward_data.default: log_softmax_backward}
 

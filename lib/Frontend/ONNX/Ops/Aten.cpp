@@ -7,6 +7,7 @@
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Attend.h"
@@ -156,6 +157,36 @@ static bool importLogSoftmaxGradient(Node &node) {
   return grad && setGradients(node, loss, grad, {0}, {node.input(1)});
 }
 
+/// Whether these are the rows, the other operand and the ends of a matmul of groups.
+static bool areGroups(Tensor x, Tensor other, Tensor ends) {
+  return x.rank() == 2 && x.hasFloats() && other.element() == x.element() && ends.rank() == 1 &&
+         ends.dim(0) > 0 && (ends.element().isInteger(32) || ends.element().isInteger(64));
+}
+
+/// result = .. (x, weight, ends).
+static bool importGroupedMatmul(Node &node) {
+  Tensor x = node.input(0), weight = node.input(1), ends = node.input(2);
+  if (!areGroups(x, weight, ends) || weight.rank() != 3 || weight.dim(0) != ends.dim(0) ||
+      weight.dim(1) != x.dim(1))
+    return false;
+  auto type = RankedTensorType::get({x.dim(0), weight.dim(2)}, x.element());
+  auto turned = weight.getDefiningOp<nn::TransposeOp>();
+  bool transposes = turned && turned.getPerm() == ArrayRef<int64_t>{0, 2, 1};
+  Value matrices = transposes ? turned.getInput() : Value(weight);
+  Tensor result = node.create<nn::GroupedMatmulOp>(type, x, matrices, ends, transposes);
+  return result && succeeded(node.give(result));
+}
+
+/// result = .. (x, grad, ends): the gradient of the weight of grouped_mm(x, weight, ends).
+static bool importGroupedMatmulGradient(Node &node) {
+  Tensor x = node.input(0), grad = node.input(1), ends = node.input(2);
+  if (!areGroups(x, grad, ends) || grad.rank() != 2 || grad.dim(0) != x.dim(0))
+    return false;
+  auto type = RankedTensorType::get({ends.dim(0), x.dim(1), grad.dim(1)}, x.element());
+  Tensor result = node.create<nn::GroupedMatmulGradOp>(type, x, grad, ends);
+  return result && succeeded(node.give(result));
+}
+
 // The remark on a function with another body has its digest.
 static constexpr WholeFunction kFunctions[] = {
     {"_log_softmax_backward_data",
@@ -173,6 +204,10 @@ static constexpr WholeFunction kFunctions[] = {
      "bd879b52448fe1653607e97ecafe2ff429b03829de9940673875da4fbb1de378", 4, importAttention<true>},
     {"embedding_dense_backward", "972e2dcba0c19e8d5f9db646acb6646f6cae85d3e8c62ca913762ccbcbd4a1e4",
      2, importEmbeddingGradient},
+    {"grouped_mm", "43fdb1ad0c729086d3ac3ffd64a2d06dfea4c3523afdd6434d9506fea3095935", 3,
+     importGroupedMatmul},
+    {"grouped_mm_weights", "d00baaf27305434d64fe6c34f439bd2b616c901a9db6890a7eac4e6563e2e589", 3,
+     importGroupedMatmulGradient},
     {"native_layer_norm_backward",
      "2e4e5bfe8910569e1fcb311fc96387de242a17494b719ed331d72552b2351dbc", 5,
      importLayerNormGradient},

@@ -1,0 +1,51 @@
+//===- GroupedMatmul.td - Matmuls of groups of rows -----------------------===//
+#ifndef SHALE_NN_GROUPEDMATMUL_TD
+#define SHALE_NN_GROUPEDMATMUL_TD
+
+include "dialects/nn/NNBase.td"
+
+def NN_GroupedMatmulOp : NN_Op<"grouped_matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_Numeric, NN_Decomposable]> {
+  let summary = "Matmul of each group of rows with a matrix of its own";
+  let description = [{
+    The rows of lhs are in groups, one after the other: group e has rows `ends[e - 1]` (0 for the first one) to
+    `ends[e] - 1`. result[s, n] = sum over k of lhs[s, k] * rhs[e, k, n] for the group e of row s; `transpose_rhs` reads rhs
+    as [e, n, k]. A row after the last group has a result of zeros. Ends do not decrease and lie in [0, S]; for others the
+    result is undefined, but nothing else is. Sums are f32 or wider.
+
+    Experts multiply the tokens that chose them so: the work is that of the rows, whatever the number of groups.
+
+    Life: made by import and autodiff; becomes `rt.grouped_gemm`, or is decomposed where the target has no such call.
+
+    Constraints:
+    - (C1) lhs is [S, K], rhs [E, K, N] or transposed, `ends` [E], of type i32 or i64, with E at least 1, the result [S, N].
+    - (C2) element types of lhs and rhs are equal; that of the result is the same, or f32 for 16-bit floats.
+
+    Example: `%3 = nn.grouped_matmul %0, %1 ends = %2 : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<3xi32>) -> tensor<6x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs, NN_IntTensor:$ends, UnitAttr:$transpose_rhs);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs (`transpose_rhs` $transpose_rhs^)? `ends` `=` $ends attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
+def NN_GroupedMatmulGradOp : NN_Op<"grouped_matmul_grad", [Pure, NN_Sharded, NN_Cost, NN_Numeric, NN_Decomposable]> {
+  let summary = "Gradient of the matrices of a grouped matmul";
+  let description = [{
+    result[e, k, n] = sum over the rows s of group e of lhs[s, k] * rhs[s, n], with the groups of `nn.grouped_matmul`: zeros for a
+    group without rows.
+
+    Life: made by autodiff and import; becomes `rt.grouped_gemm`, or is decomposed where the target has no such call.
+
+    Constraints:
+    - (C1) lhs is [S, K], rhs [S, N], `ends` [E], of type i32 or i64, with E at least 1, the result [E, K, N].
+    - (C2) as in `nn.grouped_matmul`.
+
+    Example: `%3 = nn.grouped_matmul_grad %0, %1 ends = %2 : (tensor<6x4xf32>, tensor<6x8xf32>, tensor<3xi32>) -> tensor<3x4x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs, NN_IntTensor:$ends);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs `ends` `=` $ends attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
+#endif // SHALE_NN_GROUPEDMATMUL_TD

@@ -1,0 +1,47 @@
+// RUN: shale-opt %s --split-input-file --verify-diagnostics
+
+func.func @grouped_matmul_c1(%x: tensor<5x3xf32>, %w: tensor<3x4x2xf32>, %ends: tensor<3xi32>) {
+  // expected-error@+1 {{sizes do not agree: 'tensor<5x3xf32>' and 'tensor<3x4x2xf32>' with ends 'tensor<3xi32>' to 'tensor<5x2xf32>'}}
+  %y = nn.grouped_matmul %x, %w ends = %ends : (tensor<5x3xf32>, tensor<3x4x2xf32>, tensor<3xi32>) -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_c1_groups(%x: tensor<5x3xf32>, %w: tensor<3x3x2xf32>, %ends: tensor<2xi32>) {
+  // expected-error@+1 {{sizes do not agree}}
+  %y = nn.grouped_matmul %x, %w ends = %ends : (tensor<5x3xf32>, tensor<3x3x2xf32>, tensor<2xi32>) -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_c1_ends(%x: tensor<5x3xf32>, %w: tensor<3x3x2xf32>, %ends: tensor<1x3xi32>) {
+  // expected-error@+1 {{needs rows, matrices and the ends of one or more groups}}
+  %y = nn.grouped_matmul %x, %w ends = %ends : (tensor<5x3xf32>, tensor<3x3x2xf32>, tensor<1x3xi32>) -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_c2(%x: tensor<5x3xbf16>, %w: tensor<3x3x2xf32>, %ends: tensor<3xi32>) {
+  // expected-error@+1 {{element types of operands must be equal}}
+  %y = nn.grouped_matmul %x, %w ends = %ends : (tensor<5x3xbf16>, tensor<3x3x2xf32>, tensor<3xi32>) -> tensor<5x2xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_grad_c1(%x: tensor<5x3xf32>, %g: tensor<4x2xf32>, %ends: tensor<3xi32>) {
+  // expected-error@+1 {{sizes do not agree}}
+  %y = nn.grouped_matmul_grad %x, %g ends = %ends : (tensor<5x3xf32>, tensor<4x2xf32>, tensor<3xi32>) -> tensor<3x3x2xf32>
+  return
+}
+
+// -----
+
+func.func @grouped_matmul_grad_c2(%x: tensor<5x3xf32>, %g: tensor<5x2xf32>, %ends: tensor<3xi32>) {
+  // expected-error@+1 {{element types of operands must be equal}}
+  %y = nn.grouped_matmul_grad %x, %g ends = %ends : (tensor<5x3xf32>, tensor<5x2xf32>, tensor<3xi32>) -> tensor<3x3x2xbf16>
+  return
+}
