@@ -66,7 +66,7 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
     If matrices of a block stay whole, the search runs again with open values. An open value may enter or leave a
     region in any layout. A value is open if it is computed from parameters and constants alone, such as the position bias
     of T5, which all blocks read, or if it is part of the gradient of such a value. The pass takes the plan that costs
-    less over all regions.
+    less over all regions. A context searches equal regions once, whatever the module.
     Names play no part. A remark lists what was found. If nothing is split, that is an error.
 
     Before:
