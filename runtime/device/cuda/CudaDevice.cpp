@@ -229,6 +229,8 @@ void CudaDevice::launch(const Launch &launch) {
 }
 
 void CudaDevice::multiply(const Matmul &matmul) {
+  if (matmul.groups)
+    fail(SHALE_EXIT_INTERNAL, "matmuls of groups of rows are not compiled for this device");
   if (!matmul.epilogue || blas->usesEpilogue(matmul))
     return blas->multiply(matmul, compute);
   blas->multiply(matmul.alone(), compute);
