@@ -84,6 +84,8 @@ private:
   void emitMatmul(nn::MatmulOp op);
   void emitMatmul(nn::MatmulAddOp op);
   void emitMatmul(nn::QuantizedMatmulOp op);
+  void emitMatmul(nn::GroupedMatmulOp op);
+  void emitMatmul(nn::GroupedMatmulGradOp op);
   void emitPack(dist::UnitPackOp pack);
   void launch(Location loc, const KernelTable::Use &use, ValueRange outputs);
 
@@ -246,23 +248,24 @@ void Emitter::emitMatmul(nn::QuantizedMatmulOp op) {
                      /*transpose_b=*/true, /*accumulate=*/false);
 }
 
+void Emitter::emitMatmul(nn::GroupedMatmulOp op) {
+  SmallVector<Value> inputs = buffers.buffersOf({op.getLhs(), op.getRhs(), op.getEnds()});
+  rt::GroupedGemmOp::create(builder, op.getLoc(), inputs[0], inputs[1], inputs[2],
+                            bufferOf(op.getResult()), /*transpose_a=*/false, op.getTransposeRhs());
+}
+
+void Emitter::emitMatmul(nn::GroupedMatmulGradOp op) {
+  SmallVector<Value> inputs = buffers.buffersOf({op.getLhs(), op.getRhs(), op.getEnds()});
+  rt::GroupedGemmOp::create(builder, op.getLoc(), inputs[0], inputs[1], inputs[2],
+                            bufferOf(op.getResult()), /*transpose_a=*/true, /*transpose_b=*/false);
+}
+
 LogicalResult Emitter::emitLibraryCall(Operation *op) {
   if (auto matmul = dyn_cast<nn::MatmulOp>(op); matmul && matmul.getQuantizedAttr())
     return op->emitOpError("has quantized operands: run --shale-quantize-matmuls before");
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp>(
-          [&](auto matmul) { return emitMatmul(matmul), success(); })
-      .Case<nn::GroupedMatmulOp, nn::GroupedMatmulGradOp>([&](auto matmul) {
-        bool isGradient = std::is_same_v<decltype(matmul), nn::GroupedMatmulGradOp>,
-             transpose = false;
-        if constexpr (std::is_same_v<decltype(matmul), nn::GroupedMatmulOp>)
-          transpose = matmul.getTransposeRhs();
-        Value lhs = bufferOf(matmul.getLhs()), rhs = bufferOf(matmul.getRhs()),
-              ends = bufferOf(matmul.getEnds()), result = bufferOf(matmul.getResult());
-        rt::GroupedGemmOp::create(builder, op->getLoc(), lhs, rhs, ends, result, isGradient,
-                                  transpose);
-        return success();
-      })
+      .Case<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp, nn::GroupedMatmulOp,
+            nn::GroupedMatmulGradOp>([&](auto matmul) { return emitMatmul(matmul), success(); })
       .Case([&](nn::MatmulEpilogueOp matmul) {
         Value lhs = bufferOf(matmul.getLhs()), rhs = bufferOf(matmul.getRhs()),
               with = bufferOf(matmul.getWith()), result = bufferOf(matmul.getResult()),

@@ -101,9 +101,10 @@ bool Propagation::backward(Operation *op, StringRef axis) {
           projectAxis(state.rule, state.rule.results[result.getResultNumber()], layout, axis, mesh);
       return part && !isExchanged(state.rule, part.factor) && split(state, part, axis);
     };
-    auto users = reads.find(result);
-    for (OpOperand *use :
-         llvm::reverse(users != reads.end() ? ArrayRef(users->second) : ArrayRef<OpOperand *>())) {
+    ArrayRef<OpOperand *> uses;
+    if (auto found = reads.find(result); found != reads.end())
+      uses = found->second;
+    for (OpOperand *use : llvm::reverse(uses)) {
       const OpState &user = states[use->getOwner()];
       if (take(operandLayout(user.rule, user.assignment, use->getOperandNumber())))
         return true;

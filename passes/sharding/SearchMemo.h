@@ -10,9 +10,9 @@
 namespace shale {
 inline namespace sharding {
 
-/// What searchTensorSplits() found, by all that it reads: plans of a model under many flags search
-/// each problem once. An interface of the dist dialect, so it lives as long as the context, whose
-/// attributes and types the keys name.
+/// Keeps the results of searchTensorSplits(), keyed by everything that the search reads, so that
+/// plans of one model under many flags search each problem once. An interface of the dist dialect,
+/// so it lives as long as the context, whose attributes and types the keys name.
 class SearchMemo : public mlir::DialectInterface::Base<SearchMemo> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SearchMemo)

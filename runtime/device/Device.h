@@ -61,8 +61,8 @@ struct Epilogue {
   explicit operator bool() const { return with; }
 };
 
-/// What a matmul of 8-bit floats has besides its matrices: the type of b, and factors on a and b
-/// in the device's memory.
+/// The type of b, and the factors on a and b, of a matmul of 8-bit floats. The factors lie in the
+/// device's memory.
 struct Scaling {
   Dtype typeB = Dtype::F8E4M3;
   const float *a = nullptr, *b = nullptr; // null: the matmul is not of 8-bit floats
