@@ -18,6 +18,26 @@ Value Arithmetic::less(Value x, Value y) {
 Value Arithmetic::select(Value condition, Value yes, Value no) {
   return arith::SelectOp::create(b, loc, condition, yes, no);
 }
+/// Whether x is larger than y, where NaN is larger than all numbers.
+static Value isAbove(OpBuilder &b, Location loc, Value x, Value y) {
+  if (isa<IntegerType>(x.getType()))
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, x, y);
+  auto compare = [&](arith::CmpFPredicate predicate, Value left, Value right) {
+    return arith::CmpFOp::create(b, loc, predicate, left, right);
+  };
+  Value onlyX = arith::AndIOp::create(b, loc, compare(arith::CmpFPredicate::UNO, x, x),
+                                      compare(arith::CmpFPredicate::ORD, y, y));
+  return arith::OrIOp::create(b, loc, compare(arith::CmpFPredicate::OGT, x, y), onlyX);
+}
+
+Value Arithmetic::comesBefore(Value x, Value i, Value y, Value j, bool smallest) {
+  if (smallest)
+    std::swap(x, y);
+  Value first = isAbove(b, loc, x, y), second = isAbove(b, loc, y, x);
+  Value tie = arith::OrIOp::create(b, loc, first, less(i, j));
+  return select(second, first, tie);
+}
+
 Value Arithmetic::toIndex(Value number) {
   return arith::IndexCastOp::create(b, loc, b.getIndexType(), number);
 }

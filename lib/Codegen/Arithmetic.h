@@ -22,6 +22,11 @@ public:
   /// Whether x < y.
   mlir::Value less(mlir::Value x, mlir::Value y);
   mlir::Value select(mlir::Value condition, mlir::Value yes, mlir::Value no);
+  /// Whether the number x comes before y in an order from the largest number on, or from the
+  /// smallest one on. Of equal numbers that with the lower index, i or j, does. NaN is larger than
+  /// all numbers. 16-bit floats must have been widened.
+  mlir::Value comesBefore(mlir::Value x, mlir::Value i, mlir::Value y, mlir::Value j,
+                          bool smallest);
   /// Returns an integer as an index.
   mlir::Value toIndex(mlir::Value number);
 

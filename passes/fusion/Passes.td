@@ -5,6 +5,7 @@
 include "lib/Options/Options.td"
 include "mlir/Pass/PassBase.td"
 include "passes/fusion/QuantizePasses.td"
+include "passes/fusion/SortPasses.td"
 
 def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
   let summary = "Casts shards to the type in which they are gathered";
@@ -331,49 +332,6 @@ def CallEpiloguesPass : Pass<"shale-call-epilogues", "::mlir::ModuleOp"> {
         %y = nn.matmul_epilogue gelu %x, %w with %b : (tensor<64x64xbf16>, tensor<64x256xbf16>, tensor<256xbf16>) -> tensor<64x256xbf16>
         %q = nn.matmul %y, %v : (tensor<64x256xbf16>, tensor<256x64xbf16>) -> tensor<64x64xbf16>
         return %q : tensor<64x64xbf16>
-      }
-    }
-    ```
-  }];
-  let dependentDialects = ["::shale::nn::NNDialect"];
-}
-
-def SortLookupsPass : Pass<"shale-sort-lookups", "::mlir::ModuleOp"> {
-  let summary = "Sorts the indices of lookups' gradients";
-  let description = [{
-    If the target asks for it (`Target::sortsLookups`), the pass replaces `nn.embedding_grad`
-    by a stable sort of the indices, the sums of each 32 sorted rows, and the sum of each
-    table row from its sorted rows and those sums. The order of each sum is fixed, and so are
-    its bits. Many threads then add the rows of a frequent word, which the kernel of
-    `nn.embedding_grad` adds one after another. Lookups by the same indices in one phase
-    share the sort. If a sum of squares reads the gradient, perhaps packed alone, the op
-    that sums the rows sums the squares of each, too: the gradient need not be read again
-    for its norm. A gradient that is summed over ranks or micro-batches first, or that is
-    a term of another, is read again. On a CPU the pass changes nothing.
-
-    Before:
-    ```mlir
-    module attributes {nn.target = "cuda:sm_90a"} {
-      func.func @gradient(%ids: tensor<2x1024xi64>, %dy: tensor<2x1024x64xbf16>) -> tensor<500x64xf32> {
-        %0 = nn.embedding_grad %ids, %dy : (tensor<2x1024xi64>, tensor<2x1024x64xbf16>) -> tensor<500x64xf32>
-        return %0 : tensor<500x64xf32>
-      }
-    }
-    ```
-
-    After:
-    ```mlir
-    module attributes {nn.target = "cuda:sm_90a"} {
-      func.func @gradient(%ids: tensor<2x1024xi64>, %dy: tensor<2x1024x64xbf16>) -> tensor<500x64xf32> {
-        %order, %starts = nn.argsort %ids bound = 500 : tensor<2x1024xi64> -> tensor<2048xi32>, tensor<501xi32>
-        %0 = nn.reshape %dy : tensor<2x1024x64xbf16> -> tensor<2048x64xbf16>
-        %1 = nn.embedding %0, %order : (tensor<2048x64xbf16>, tensor<2048xi32>) -> tensor<2048x64xbf16>
-        %2 = nn.cast %1 : tensor<2048x64xbf16> -> tensor<2048x64xf32>
-        %3 = nn.reshape %2 : tensor<2048x64xf32> -> tensor<64x32x64xf32>
-        %4 = nn.reduce sum %3 dims = [1] : tensor<64x32x64xf32> -> tensor<64x64xf32>
-        %5 = nn.sorted_embedding_grad %order, %starts, %0, %4
-            : (tensor<2048xi32>, tensor<501xi32>, tensor<2048x64xbf16>, tensor<64x64xf32>) -> tensor<500x64xf32>
-        return %5 : tensor<500x64xf32>
       }
     }
     ```

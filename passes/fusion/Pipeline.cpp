@@ -9,6 +9,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const CompileOptions &o
                                 const FusionPassOptions &fusion) {
   // Shards that are sent in another type than they are stored in are cast first.
   pm.addPass(createConvertGathersPass());
+  // Rows of an expert are put next to each other.
+  pm.addPass(createSortExpertsPass());
   // Attention of 16-bit floats is a library call on GPUs.
   if (options.attention == AttentionKind::Auto)
     pm.addPass(createCallAttentionPass(optionsOf<CallAttentionPassOptions>(options)));

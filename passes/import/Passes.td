@@ -108,6 +108,52 @@ def RecoverActivationPass : Pass<"shale-recover-activation"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def RecoverExpertsPass : Pass<"shale-recover-experts"> {
+  let summary = "Finds matmuls of rows with the matrices of their experts";
+  let description = [{
+    Rows that are sorted by expert, multiplied in groups (`nn.grouped_matmul`) and put back become
+    matmuls of the rows as they are (`nn.expert_matmul`). So do their gradients. Other ops on the
+    sorted rows are done before the sort.
+
+    The number of an expert must come from the indices of `nn.top_k`, and the ends of the groups
+    must count the rows of each expert. The ops that compute the ends are evaluated for each expert
+    to prove that, whatever they are.
+
+    Before:
+
+    ```mlir
+    func.func @experts(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x8xf32>) -> tensor<6x8xf32> {
+      %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x1xf32>, tensor<6x1xi64>
+      %experts = nn.reshape %expert : tensor<6x1xi64> -> tensor<6xi64>
+      %sorted, %order = nn.top_k %experts smallest : tensor<6xi64> -> tensor<6xi64>, tensor<6xi64>
+      %ordered, %places = nn.top_k %order smallest : tensor<6xi64> -> tensor<6xi64>, tensor<6xi64>
+      %numbers = nn.iota dim = 1 : tensor<6x3xi64>
+      %wide = nn.broadcast %experts dims = [0] : tensor<6xi64> -> tensor<6x3xi64>
+      %mine = nn.compare eq %wide, %numbers : tensor<6x3xi64> -> tensor<6x3xi1>
+      %ones = nn.cast %mine : tensor<6x3xi1> -> tensor<6x3xi64>
+      %counts = nn.reduce sum %ones dims = [0] : tensor<6x3xi64> -> tensor<3xi64>
+      %ends = nn.cumsum %counts dim = 0 : tensor<3xi64>
+      %rows = nn.gather %x, %order dim = 0 : (tensor<6x4xf32>, tensor<6xi64>) -> tensor<6x4xf32>
+      %products = nn.grouped_matmul %rows, %w ends = %ends : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<3xi64>) -> tensor<6x8xf32>
+      %y = nn.gather %products, %places dim = 0 : (tensor<6x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+      return %y : tensor<6x8xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @experts(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x8xf32>) -> tensor<6x8xf32> {
+      %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x1xf32>, tensor<6x1xi64>
+      %experts = nn.reshape %expert : tensor<6x1xi64> -> tensor<6xi64>
+      %y = nn.expert_matmul %x, %w experts = %experts : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+      return %y : tensor<6x8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def RecoverNormPass : Pass<"shale-recover-norm"> {
   let summary = "Finds layer and RMS normalization in their decompositions";
   let description = [{

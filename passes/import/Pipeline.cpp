@@ -18,6 +18,7 @@ void shale::buildImportPipeline(mlir::OpPassManager &manager, const CompileOptio
     // scores.
     manager.addPass(createRecoverRopePass());
     manager.addPass(createRecoverAttentionPass());
+    manager.addPass(createRecoverExpertsPass());
   }
   // Recovery leaves dead decompositions.
   manager.addPass(createSimplifyMovementPass());

@@ -4,6 +4,7 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sort.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -104,6 +105,17 @@ LogicalResult GatherNdOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resu
                                         ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   operandGrads[0] = GatherNdGradOp::create(builder, getLoc(), getInput().getType(), getIndices(),
                                            resultGrads[0], getBatchDimsAttr());
+  return success();
+}
+
+LogicalResult TopKOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads, ArrayRef<bool>,
+                                    SmallVectorImpl<Value> &operandGrads) {
+  RankedTensorType at = Build::type(getIndices());
+  SmallVector<int64_t> tuples(at.getShape());
+  tuples.push_back(1);
+  Value indices = ReshapeOp::create(builder, getLoc(), at.clone(tuples), getIndices());
+  operandGrads[0] = GatherNdGradOp::create(builder, getLoc(), getInput().getType(), indices,
+                                           resultGrads[0], at.getRank() - 1);
   return success();
 }
 

@@ -4,16 +4,31 @@
 using namespace mlir;
 using namespace shale::nn;
 
+/// Builds the gradients of a matmul of rows, each with one of several matrices. `numbers` tell with
+/// which.
+template <typename GradOp, typename OpT>
+static LogicalResult buildGradients(OpT op, Value numbers, OpBuilder &builder, Value g,
+                                    ArrayRef<bool> wanted, SmallVectorImpl<Value> &grads) {
+  Value lhs = op.getLhs(), rhs = op.getRhs();
+  bool transposed = op.getTransposeRhs();
+  if (wanted[0])
+    grads[0] = OpT::create(builder, op.getLoc(), lhs.getType(), g, rhs, numbers, !transposed);
+  if (wanted[1])
+    grads[1] = GradOp::create(builder, op.getLoc(), rhs.getType(), transposed ? g : lhs,
+                              transposed ? lhs : g, numbers);
+  return success();
+}
+
 LogicalResult GroupedMatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                              ArrayRef<bool> wanted,
                                              SmallVectorImpl<Value> &operandGrads) {
-  Value g = resultGrads[0], lhs = getLhs(), rhs = getRhs();
-  if (wanted[0])
-    operandGrads[0] = GroupedMatmulOp::create(builder, getLoc(), lhs.getType(), g, rhs, getEnds(),
-                                              !getTransposeRhs());
-  if (wanted[1])
-    operandGrads[1] =
-        GroupedMatmulGradOp::create(builder, getLoc(), rhs.getType(), getTransposeRhs() ? g : lhs,
-                                    getTransposeRhs() ? lhs : g, getEnds());
-  return success();
+  return buildGradients<GroupedMatmulGradOp>(*this, getEnds(), builder, resultGrads[0], wanted,
+                                             operandGrads);
+}
+
+LogicalResult ExpertMatmulOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                            ArrayRef<bool> wanted,
+                                            SmallVectorImpl<Value> &operandGrads) {
+  return buildGradients<ExpertMatmulGradOp>(*this, getExperts(), builder, resultGrads[0], wanted,
+                                            operandGrads);
 }

@@ -7,10 +7,11 @@ using namespace shale::nn;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// Checks the element types, and that the operands and the result have these sizes.
+/// Checks the element types, and that the operands and the result have these sizes, and the numbers
+/// so many elements.
 template <typename OpT>
-static LogicalResult verifySizes(OpT op, ArrayRef<int64_t> lhs, ArrayRef<int64_t> rhs,
-                                 ArrayRef<int64_t> result) {
+static LogicalResult verifySizes(OpT op, Value numbers, int64_t count, ArrayRef<int64_t> lhs,
+                                 ArrayRef<int64_t> rhs, ArrayRef<int64_t> result) {
   Type element = typeOf(op.getLhs()).getElementType(),
        out = typeOf(op.getResult()).getElementType();
   if (typeOf(op.getRhs()).getElementType() != element ||
@@ -20,53 +21,73 @@ static LogicalResult verifySizes(OpT op, ArrayRef<int64_t> lhs, ArrayRef<int64_t
                             << op.getLhs().getType() << ", " << op.getRhs().getType() << " and "
                             << op.getResult().getType();
   if (typeOf(op.getLhs()).getShape() != lhs || typeOf(op.getRhs()).getShape() != rhs ||
-      typeOf(op.getResult()).getShape() != result) // grouped_matmul_c1 grouped_matmul_grad_c1
+      typeOf(op.getResult()).getShape() != result ||
+      typeOf(numbers).getDimSize(0) != count) // grouped_matmul_c1 grouped_matmul_grad_c1
     return op.emitOpError() << "sizes do not agree: " << op.getLhs().getType() << " and "
-                            << op.getRhs().getType() << " with ends " << op.getEnds().getType()
+                            << op.getRhs().getType() << " with numbers " << numbers.getType()
                             << " to " << op.getResult().getType();
   return success();
 }
 
-/// Returns the number of groups; fails after an error.
-template <typename OpT> static FailureOr<int64_t> groupsOf(OpT op, int64_t rhsRank) {
-  RankedTensorType ends = typeOf(op.getEnds());
-  if (ends.getRank() != 1 || ends.getDimSize(0) < 1 || typeOf(op.getLhs()).getRank() != 2 ||
-      typeOf(op.getRhs()).getRank() != rhsRank)
-    return op.emitOpError() << "needs rows, matrices and the ends of one or more groups; got "
-                            << op.getLhs().getType() << ", " << op.getRhs().getType() << " and "
-                            << ends;
-  return ends.getDimSize(0);
+/// Returns the shape of the matrices of a matmul of rows; empty after an error about ranks.
+template <typename OpT> static SmallVector<int64_t> matricesOf(OpT op, Value numbers) {
+  if (typeOf(op.getLhs()).getRank() != 2 || typeOf(op.getRhs()).getRank() != 3 ||
+      typeOf(numbers).getRank() != 1 || typeOf(op.getRhs()).getDimSize(0) < 1) {
+    op.emitOpError() << "needs rows, one or more matrices and a list of numbers; got "
+                     << op.getLhs().getType() << ", " << op.getRhs().getType() << " and "
+                     << numbers.getType();
+    return {};
+  }
+  SmallVector<int64_t> shape(typeOf(op.getRhs()).getShape());
+  if (op.getTransposeRhs())
+    std::swap(shape[1], shape[2]);
+  return shape;
 }
 
-LogicalResult GroupedMatmulOp::verify() {
-  FailureOr<int64_t> groups = groupsOf(*this, 3);
-  if (failed(groups))
+/// Checks a matmul of rows with matrices [E, K, N]. There is a number for each matrix or row.
+template <typename OpT> static LogicalResult verifyRows(OpT op, Value numbers, bool perRow) {
+  SmallVector<int64_t> shape = matricesOf(op, numbers);
+  if (shape.empty())
     return failure();
-  int64_t rows = typeOf(getLhs()).getDimSize(0), k = typeOf(getLhs()).getDimSize(1),
-          n = typeOf(getRhs()).getDimSize(getTransposeRhs() ? 1 : 2);
-  SmallVector<int64_t> rhs{*groups, k, n};
-  if (getTransposeRhs())
-    std::swap(rhs[1], rhs[2]);
-  return verifySizes(*this, {rows, k}, rhs, {rows, n});
+  int64_t rows = typeOf(op.getLhs()).getDimSize(0);
+  return verifySizes(op, numbers, perRow ? rows : shape[0], {rows, shape[1]},
+                     typeOf(op.getRhs()).getShape(), {rows, shape[2]});
 }
 
+/// Checks the gradient of matrices [E, K, N].
+template <typename OpT> static LogicalResult verifyGradient(OpT op, Value numbers, bool perRow) {
+  RankedTensorType lhs = typeOf(op.getLhs()), rhs = typeOf(op.getRhs()),
+                   result = typeOf(op.getResult());
+  if (lhs.getRank() != 2 || rhs.getRank() != 2 || typeOf(numbers).getRank() != 1 ||
+      result.getRank() != 3 || result.getDimSize(0) < 1)
+    return op.emitOpError() << "needs rows, one or more matrices and a list of numbers; got " << lhs
+                            << ", " << rhs << " and " << numbers.getType() << " to " << result;
+  int64_t rows = lhs.getDimSize(0), groups = result.getDimSize(0);
+  return verifySizes(op, numbers, perRow ? rows : groups, {rows, lhs.getDimSize(1)},
+                     {rows, rhs.getDimSize(1)}, {groups, lhs.getDimSize(1), rhs.getDimSize(1)});
+}
+
+LogicalResult GroupedMatmulOp::verify() { return verifyRows(*this, getEnds(), /*perRow=*/false); }
 LogicalResult GroupedMatmulGradOp::verify() {
-  FailureOr<int64_t> groups = groupsOf(*this, 2);
-  if (failed(groups))
-    return failure();
-  int64_t rows = typeOf(getLhs()).getDimSize(0), k = typeOf(getLhs()).getDimSize(1),
-          n = typeOf(getRhs()).getDimSize(1);
-  return verifySizes(*this, {rows, k}, {rows, n}, {*groups, k, n});
+  return verifyGradient(*this, getEnds(), /*perRow=*/false);
+}
+// expert_matmul_c1 expert_matmul_c2 expert_matmul_grad_c1 expert_matmul_grad_c2
+LogicalResult ExpertMatmulOp::verify() { return verifyRows(*this, getExperts(), /*perRow=*/true); }
+LogicalResult ExpertMatmulGradOp::verify() {
+  return verifyGradient(*this, getExperts(), /*perRow=*/true);
 }
 
-/// Each row is multiplied with one matrix.
-int64_t GroupedMatmulOp::getFlops() {
-  return 2 * typeOf(getLhs()).getNumElements() * typeOf(getResult()).getDimSize(1);
-}
+// Each row is multiplied with one matrix.
 
+static int64_t flopsOf(Value rows, int64_t columns) {
+  return 2 * typeOf(rows).getNumElements() * columns;
+}
+int64_t GroupedMatmulOp::getFlops() { return flopsOf(getLhs(), typeOf(getResult()).getDimSize(1)); }
+int64_t ExpertMatmulOp::getFlops() { return flopsOf(getLhs(), typeOf(getResult()).getDimSize(1)); }
 int64_t GroupedMatmulGradOp::getFlops() {
-  return 2 * typeOf(getLhs()).getNumElements() * typeOf(getRhs()).getDimSize(1);
+  return flopsOf(getLhs(), typeOf(getRhs()).getDimSize(1));
 }
+int64_t ExpertMatmulGradOp::getFlops() { return flopsOf(getLhs(), typeOf(getRhs()).getDimSize(1)); }
 
 //===- Generated definitions ----------------------------------------------===//
 

@@ -48,4 +48,47 @@ def NN_GroupedMatmulGradOp : NN_Op<"grouped_matmul_grad", [Pure, NN_Sharded, NN_
   let hasVerifier = 1;
 }
 
+def NN_ExpertMatmulOp : NN_Op<"expert_matmul", [Pure, NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Cost, NN_Numeric]> {
+  let summary = "Matmul of each row with the matrix of its expert";
+  let description = [{
+    result[s, n] = sum over k of lhs[s, k] * rhs[experts[s], k, n]; `transpose_rhs` reads rhs as [e, n, k]. A row whose expert
+    is outside of [0, E) has a result of zeros: a rank with some of the matrices uses this for the rows of other ranks. Sums
+    are f32 or wider.
+
+    Rows are in any order, so they can be split like those of other ops, and a split of the matrices makes the results partial
+    sums. `shale-sort-experts` puts the rows of an expert together on each rank.
+
+    Life: made by `shale-recover-experts` and autodiff; becomes `nn.grouped_matmul`.
+
+    Constraints:
+    - (C1) lhs is [S, K], rhs [E, K, N] or transposed, with E at least 1, `experts` [S], of type i32 or i64, the result [S, N].
+    - (C2) as in `nn.grouped_matmul`.
+
+    Example: `%3 = nn.expert_matmul %0, %1 experts = %2 : (tensor<6x4xf32>, tensor<3x4x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs, NN_IntTensor:$experts, UnitAttr:$transpose_rhs);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs (`transpose_rhs` $transpose_rhs^)? `experts` `=` $experts attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
+def NN_ExpertMatmulGradOp : NN_Op<"expert_matmul_grad", [Pure, NN_Sharded, NN_Partitionable, NN_Cost, NN_Numeric]> {
+  let summary = "Gradient of the matrices of experts";
+  let description = [{
+    result[e, k, n] = sum over the rows s with experts[s] == e of lhs[s, k] * rhs[s, n].
+
+    Life: made by `shale-recover-experts` and autodiff; becomes `nn.grouped_matmul_grad`.
+
+    Constraints:
+    - (C1) lhs is [S, K], rhs [S, N], `experts` [S], of type i32 or i64, the result [E, K, N] with E at least 1.
+    - (C2) as in `nn.grouped_matmul`.
+
+    Example: `%3 = nn.expert_matmul_grad %0, %1 experts = %2 : (tensor<6x4xf32>, tensor<6x8xf32>, tensor<6xi64>) -> tensor<3x4x8xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs, NN_IntTensor:$experts);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs `experts` `=` $experts attr-dict `:` functional-type(operands, $result)";
+  let hasVerifier = 1;
+}
+
 #endif // SHALE_NN_GROUPEDMATMUL_TD

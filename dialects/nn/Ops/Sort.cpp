@@ -1,4 +1,4 @@
-//===- Sort.cpp - Sums over sorted indices --------------------------------===//
+//===- Sort.cpp - Orders of elements --------------------------------------===//
 #include "dialects/nn/Ops/Sort.h"
 
 using namespace mlir;
@@ -7,6 +7,25 @@ using namespace shale::nn;
 /// Whether the value is a list of `count` elements.
 static bool isList(Value value, int64_t count) {
   return tensorOf(value).getShape() == ArrayRef<int64_t>{count};
+}
+
+LogicalResult TopKOp::verify() {
+  RankedTensorType input = tensorOf(getInput()), values = tensorOf(getValues());
+  if (input.getRank() < 1 || values.getRank() < 1 ||
+      values.getShape().back() > input.getShape().back() ||
+      input.getShape().back() > INT32_MAX) // top_k_c1
+    return emitOpError("expects lines with at least as many elements as results, and less than "
+                       "2^31; got ")
+           << input << " and " << values;
+  RankedTensorType wanted = [&] {
+    SmallVector<int64_t> shape(input.getShape());
+    shape.back() = values.getShape().back();
+    return input.clone(shape);
+  }();
+  if (values != wanted || tensorOf(getIndices()).getShape() != wanted.getShape()) // top_k_c2
+    return emitOpError("expects values ") << wanted << " and indices of this shape; got " << values
+                                          << " and " << getIndices().getType();
+  return success();
 }
 
 LogicalResult ArgsortOp::verify() {

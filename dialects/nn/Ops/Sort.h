@@ -1,4 +1,4 @@
-//===- Sort.h - Sums over sorted indices ----------------------------------===//
+//===- Sort.h - Orders of elements ----------------------------------------===//
 #ifndef SHALE_NN_OPS_SORT_H
 #define SHALE_NN_OPS_SORT_H
 

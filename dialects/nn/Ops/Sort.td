@@ -1,8 +1,30 @@
-//===- Sort.td - Sums over sorted indices ---------------------------------===//
+//===- Sort.td - Orders of elements ---------------------------------------===//
 #ifndef SHALE_NN_SORT_TD
 #define SHALE_NN_SORT_TD
 
 include "dialects/nn/NNBase.td"
+
+def NN_TopKOp : NN_Op<"top_k", [Pure, NN_Sharded, NN_Differentiable, NN_Numeric]> {
+  let summary = "Largest or smallest elements of each line";
+  let description = [{
+    For each line of the last dimension the K elements that come first in the order of the line, and
+    where they are. The order is by value, from the largest one on, or with `smallest` from the
+    smallest one on. Of equal elements the one with the lower index comes first. NaN is larger than
+    all numbers. With K the size of the dimension this is a stable sort.
+
+    Life: made by import (TopK); lives up to codegen.
+
+    Constraints:
+    - (C1) the input has at least one dimension, and the last dimension of the results is at most as large as that of the input and below 2^31.
+    - (C2) `values` has the input's element type and `indices` is of type i32 or i64; other dimensions are the input's.
+
+    Example: `%values, %indices = nn.top_k %0 : tensor<8x16xf32> -> tensor<8x2xf32>, tensor<8x2xi64>`
+  }];
+  let arguments = (ins NN_NumberTensor:$input, UnitAttr:$smallest);
+  let results = (outs NN_NumberTensor:$values, NN_IntTensor:$indices);
+  let assemblyFormat = "$input (`smallest` $smallest^)? attr-dict `:` type($input) `->` type($values) `,` type($indices)";
+  let hasVerifier = 1;
+}
 
 def NN_ArgsortOp : NN_Op<"argsort", [Pure, NN_AnyNumeric]> {
   let summary = "Stable order of indices";
@@ -13,7 +35,7 @@ def NN_ArgsortOp : NN_Op<"argsort", [Pure, NN_AnyNumeric]> {
     `order[starts[v]]` to `order[starts[v + 1] - 1]`. Values outside of [0, `bound`)
     are at the end, from `starts[bound]` on, in the order of their positions.
 
-    Life: made by `shale-sort-lookups`; lives up to codegen.
+    Life: made by `shale-sort-lookups` and `shale-sort-experts`; lives up to codegen.
 
     Constraints:
     - (C1) `bound` is at least 0; it and the number of indices are below 2^31 - 1.

@@ -47,6 +47,10 @@ OPERAND(GroupedMatmulOp) { return number == 2 ? Numeric::Any : Numeric::Compute;
 RESULT(GroupedMatmulOp) { return Numeric::Accumulates; }
 OPERAND(GroupedMatmulGradOp) { return number == 2 ? Numeric::Any : Numeric::Compute; }
 RESULT(GroupedMatmulGradOp) { return Numeric::Accumulates; }
+OPERAND(ExpertMatmulOp) { return number == 2 ? Numeric::Any : Numeric::Compute; }
+RESULT(ExpertMatmulOp) { return Numeric::Accumulates; }
+OPERAND(ExpertMatmulGradOp) { return number == 2 ? Numeric::Any : Numeric::Compute; }
+RESULT(ExpertMatmulGradOp) { return Numeric::Accumulates; }
 OPERAND(MatmulAddOp) { return number == 0 ? Numeric::Full : Numeric::Compute; }
 RESULT(MatmulAddOp) { return Numeric::Full; }
 OPERAND(MatmulEpilogueOp) { return Numeric::Compute; }
@@ -57,6 +61,9 @@ OPERAND(CumsumOp) { return Numeric::Full; }
 RESULT(CumsumOp) { return Numeric::Full; }
 OPERAND(EmbeddingGradOp) { return Numeric::Any; }
 RESULT(EmbeddingGradOp) { return Numeric::Full; }
+// Rounding before the order would make ties.
+OPERAND(TopKOp) { return Numeric::Full; }
+RESULT(TopKOp) { return Numeric::Full; }
 OPERAND(SortedEmbeddingGradOp) { return number == 2 ? Numeric::Any : Numeric::Full; }
 RESULT(SortedEmbeddingGradOp) { return Numeric::Full; }
 OPERAND(GatherNdGradOp) { return Numeric::Any; }

@@ -5,6 +5,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sort.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Builders.h"
 #include <numeric>
@@ -334,4 +335,14 @@ ShardingRule ReduceOp::getShardingRule() {
   if (getKind() == ReduceKind::Sum)
     rule.linear({0}, true);
   return rule.take();
+}
+
+/// Lines are ordered each on its own.
+ShardingRule TopKOp::getShardingRule() {
+  RuleBuilder rule;
+  ArrayRef<int64_t> lines = shapeOf(getInput()).drop_back();
+  TensorFactors operand = rule.dims(lines), result = operand;
+  operand.push_back(rule.dim(shapeOf(getInput()).back(), FactorKind::Whole));
+  result.push_back(rule.dim(shapeOf(getValues()).back(), FactorKind::Whole));
+  return rule.operand(operand).result(result).result(result).take();
 }

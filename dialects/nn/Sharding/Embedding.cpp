@@ -1,22 +1,11 @@
 //===- Embedding.cpp - Tables split over rows or columns ------------------===//
 #include "dialects/nn/Ops/Embedding.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
-
-/// Builds indices relative to this rank's rows. Those of other ranks' rows are out
-/// of range and read nothing.
-static Value localIndices(OpBuilder &builder, Location loc, Value indices, ArrayRef<SplitAxis> axes,
-                          int64_t rows) {
-  if (axes.empty())
-    return indices;
-  return SubOp::create(builder, loc, indices,
-                       pieceOffset(builder, loc, axes, rows, tensorOf(indices)));
-}
 
 ShardingRule EmbeddingOp::getShardingRule() {
   RuleBuilder rule;

@@ -88,6 +88,14 @@ Value shale::nn::addOffset(OpBuilder &builder, Location loc, Value offset, Value
   return offset ? Value(AddOp::create(builder, loc, offset, other)) : other;
 }
 
+Value nn::localIndices(OpBuilder &builder, Location loc, Value indices, ArrayRef<SplitAxis> axes,
+                       int64_t size) {
+  if (axes.empty())
+    return indices;
+  return SubOp::create(builder, loc, indices,
+                       pieceOffset(builder, loc, axes, size, tensorOf(indices)));
+}
+
 Value nn::swapWithFirst(OpBuilder &builder, Location loc, Value value, int64_t dim) {
   if (dim == 0)
     return value;

@@ -40,6 +40,11 @@ mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value addOffset(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value offset,
                       mlir::Value other);
 
+/// Builds indices relative to this rank's elements, of which there are `size`, along a factor that
+/// the axes split. Those of other ranks' elements are out of range.
+mlir::Value localIndices(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value indices,
+                         llvm::ArrayRef<SplitAxis> axes, int64_t size);
+
 /// Builds the values of all ranks of an axis, in the order of their coordinates: [ranks, ...].
 mlir::Value gatherPieces(mlir::OpBuilder &builder, mlir::Location loc, SplitAxis axis,
                          mlir::Value value);

@@ -93,37 +93,66 @@ static std::vector<int64_t> groupsOfRows(const Tensor &ends, int64_t rows) {
   return groups;
 }
 
-static LogicalResult evaluateGroupedMatmul(nn::GroupedMatmulOp op, Call &call) {
+/// result[row, :] = lhs[row, :] times the matrix with the row's number; zeros for none.
+static void multiplyRows(const std::vector<int64_t> &matrices, bool transposed, Call &call) {
   Tensor lhs = call.operand(0), rhs = call.operand(1), &result = call.result();
   int64_t k = lhs.dim(1), n = result.dim(1);
-  std::vector<int64_t> groups = groupsOfRows(call.operand(2), lhs.dim(0));
-  for (auto [row, group] : llvm::enumerate(groups))
+  for (auto [row, matrix] : llvm::enumerate(matrices))
     for (int64_t column = 0; column < n; ++column) {
       double sum = 0;
-      for (int64_t i = 0; group >= 0 && i < k; ++i)
+      for (int64_t i = 0; matrix >= 0 && i < k; ++i)
         sum += lhs.number(row * k + i) *
-               rhs.number(group * k * n + (op.getTransposeRhs() ? column * k + i : i * n + column));
+               rhs.number(matrix * k * n + (transposed ? column * k + i : i * n + column));
       result.setNumber(row * n + column, sum);
     }
+}
+
+/// Sums lhs[row, :] * rhs[row, :] into the matrix with the row's number.
+static void sumRows(const std::vector<int64_t> &matrices, Call &call) {
+  Tensor lhs = call.operand(0), rhs = call.operand(1), &result = call.result();
+  int64_t k = lhs.dim(1), n = rhs.dim(1);
+  std::fill_n(result.mutableFloats(), result.size(), 0.0);
+  for (auto [row, matrix] : llvm::enumerate(matrices))
+    for (int64_t i = 0; matrix >= 0 && i < k; ++i)
+      for (int64_t column = 0; column < n; ++column)
+        result.mutableFloats()[(matrix * k + i) * n + column] +=
+            lhs.number(row * k + i) * rhs.number(row * n + column);
+}
+
+static LogicalResult evaluateGroupedMatmul(nn::GroupedMatmulOp op, Call &call) {
+  multiplyRows(groupsOfRows(call.operand(2), call.operand(0).dim(0)), op.getTransposeRhs(), call);
   return success();
 }
 
 static LogicalResult evaluateGroupedMatmulGrad(nn::GroupedMatmulGradOp, Call &call) {
-  Tensor lhs = call.operand(0), rhs = call.operand(1), &result = call.result();
-  int64_t k = lhs.dim(1), n = rhs.dim(1);
-  std::fill_n(result.mutableFloats(), result.size(), 0.0);
-  std::vector<int64_t> groups = groupsOfRows(call.operand(2), lhs.dim(0));
-  for (auto [row, group] : llvm::enumerate(groups))
-    for (int64_t i = 0; group >= 0 && i < k; ++i)
-      for (int64_t column = 0; column < n; ++column)
-        result.mutableFloats()[(group * k + i) * n + column] +=
-            lhs.number(row * k + i) * rhs.number(row * n + column);
+  sumRows(groupsOfRows(call.operand(2), call.operand(0).dim(0)), call);
+  return success();
+}
+
+/// Returns the expert of each row; -1 for none.
+static std::vector<int64_t> expertsOfRows(const Tensor &experts, int64_t count) {
+  std::vector<int64_t> result(experts.ints(), experts.ints() + experts.size());
+  for (int64_t &expert : result)
+    if (expert < 0 || expert >= count)
+      expert = -1;
+  return result;
+}
+
+static LogicalResult evaluateExpertMatmul(nn::ExpertMatmulOp op, Call &call) {
+  multiplyRows(expertsOfRows(call.operand(2), call.operand(1).dim(0)), op.getTransposeRhs(), call);
+  return success();
+}
+
+static LogicalResult evaluateExpertMatmulGrad(nn::ExpertMatmulGradOp, Call &call) {
+  sumRows(expertsOfRows(call.operand(2), call.result().dim(0)), call);
   return success();
 }
 
 void registerMatmul(Registry &registry) {
   registry.add<nn::GroupedMatmulOp>(evaluateGroupedMatmul);
   registry.add<nn::GroupedMatmulGradOp>(evaluateGroupedMatmulGrad);
+  registry.add<nn::ExpertMatmulOp>(evaluateExpertMatmul);
+  registry.add<nn::ExpertMatmulGradOp>(evaluateExpertMatmulGrad);
   registry.add<nn::MatmulOp>(evaluateMatmul);
   registry.add<nn::MatmulAddOp>(evaluateMatmulAdd);
 }

@@ -1,13 +1,45 @@
-//===- Sort.cpp - Sums over sorted indices --------------------------------===//
+//===- Sort.cpp - Orders of elements --------------------------------------===//
 #include "dialects/nn/Ops/Sort.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace mlir;
 
 namespace shale::interp {
+
+static LogicalResult evaluateTopK(nn::TopKOp op, Call &call) {
+  const Tensor &input = call.operand(0);
+  Tensor &values = call.result(0), &indices = call.result(1);
+  int64_t size = input.shape().back(), count = values.shape().back();
+  if (count == 0)
+    return success();
+  // Larger than all numbers: NaN. Integers are exact up to 2^53 as numbers, so they are compared as
+  // integers.
+  auto above = [&](int64_t a, int64_t b) {
+    if (!input.isFloat())
+      return input.ints()[a] > input.ints()[b];
+    double x = input.number(a), y = input.number(b);
+    return x > y || (std::isnan(x) && !std::isnan(y));
+  };
+  std::vector<int64_t> line(size);
+  for (int64_t i = 0; i < indices.size() / count; ++i) {
+    std::iota(line.begin(), line.end(), i * size);
+    std::stable_sort(line.begin(), line.end(), [&](int64_t a, int64_t b) {
+      return op.getSmallest() ? above(b, a) : above(a, b);
+    });
+    for (int64_t k = 0; k < count; ++k) {
+      if (!input.isFloat())
+        values.mutableInts()[i * count + k] = input.ints()[line[k]];
+      else
+        values.mutableFloats()[i * count + k] = input.floats()[line[k]];
+      indices.mutableInts()[i * count + k] = line[k] - i * size;
+    }
+  }
+  return success();
+}
 
 static LogicalResult evaluateArgsort(nn::ArgsortOp op, Call &call) {
   const Tensor &indices = call.operand(0);
@@ -57,6 +89,7 @@ static LogicalResult evaluateSortedEmbeddingGrad(nn::SortedEmbeddingGradOp op, C
 }
 
 void registerSort(Registry &registry) {
+  registry.add<nn::TopKOp>(evaluateTopK);
   registry.add<nn::ArgsortOp>(evaluateArgsort);
   registry.add<nn::SortedEmbeddingGradOp>(evaluateSortedEmbeddingGrad);
 }

@@ -65,5 +65,6 @@ void shale::registerCpuKernels(DialectRegistry &registry) {
     cpu::attachDataKernels(*context);
     cpu::attachEmbeddingKernels(*context);
     cpu::attachOptimizerKernels(*context);
+    cpu::attachSortKernels(*context);
   });
 }

@@ -1,5 +1,5 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
-// RUN: shale-run %s --function=values | FileCheck %s --check-prefix=VALUES
+// RUN: (shale-run %s --function=values; echo @experts; shale-run %s --function=experts) | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func @matmul
 func.func @matmul(%x: tensor<5x3xf64>, %w: tensor<3x3x2xf64>) -> tensor<5x2xf64> {
@@ -28,4 +28,20 @@ func.func @values() -> (tensor<4x1xf32>, tensor<3x2x1xf32>) {
   // CHECK: nn.grouped_matmul_grad %{{.*}}, %{{.*}} ends = %{{.*}} : (tensor<4x2xf32>, tensor<4x1xf32>, tensor<3xi32>) -> tensor<3x2x1xf32>
   %dw = nn.grouped_matmul_grad %x, %g ends = %ends : (tensor<4x2xf32>, tensor<4x1xf32>, tensor<3xi32>) -> tensor<3x2x1xf32>
   return %y, %dw : tensor<4x1xf32>, tensor<3x2x1xf32>
+}
+
+// Rows in any order. The second expert has no rows, the last two rows no expert.
+// VALUES: @experts
+// VALUES: result0: 5x1xf32 sum 15 [5, 3, 7, 0, 0]
+// VALUES: result1: 3x2x1xf32 sum 95 [10, 12, 0, 0, 31, 42]
+func.func @experts() -> (tensor<5x1xf32>, tensor<3x2x1xf32>) {
+  %x = nn.constant dense<[[5.0, 6.0], [1.0, 2.0], [3.0, 4.0], [7.0, 8.0], [7.0, 8.0]]> : tensor<5x2xf32>
+  %w = nn.constant dense<[[[1.0], [0.0]], [[9.0], [9.0]], [[1.0], [1.0]]]> : tensor<3x2x1xf32>
+  %g = nn.constant dense<[[2.0], [1.0], [10.0], [5.0], [5.0]]> : tensor<5x1xf32>
+  %experts = nn.constant dense<[0, 2, 2, -1, 3]> : tensor<5xi64>
+  // CHECK: nn.expert_matmul %{{.*}}, %{{.*}} experts = %{{.*}} : (tensor<5x2xf32>, tensor<3x2x1xf32>, tensor<5xi64>) -> tensor<5x1xf32>
+  %y = nn.expert_matmul %x, %w experts = %experts : (tensor<5x2xf32>, tensor<3x2x1xf32>, tensor<5xi64>) -> tensor<5x1xf32>
+  // CHECK: nn.expert_matmul_grad %{{.*}}, %{{.*}} experts = %{{.*}} : (tensor<5x2xf32>, tensor<5x1xf32>, tensor<5xi64>) -> tensor<3x2x1xf32>
+  %dw = nn.expert_matmul_grad %x, %g experts = %experts : (tensor<5x2xf32>, tensor<5x1xf32>, tensor<5xi64>) -> tensor<3x2x1xf32>
+  return %y, %dw : tensor<5x1xf32>, tensor<3x2x1xf32>
 }

@@ -140,3 +140,35 @@ func.func @sorted_embedding_grad_c4_type(%o: tensor<70xi32>, %s: tensor<257xi32>
   %0, %1 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> (tensor<256x64xf32>, tensor<256xbf16>)
   return
 }
+
+// -----
+
+func.func @top_k_c1(%x: tensor<2x4xf32>) {
+  // expected-error@+1 {{expects lines with at least as many elements as results}}
+  %0, %1 = nn.top_k %x : tensor<2x4xf32> -> tensor<2x5xf32>, tensor<2x5xi64>
+  return
+}
+
+// -----
+
+func.func @top_k_c1_scalar(%x: tensor<f32>) {
+  // expected-error@+1 {{expects lines with at least as many elements as results}}
+  %0, %1 = nn.top_k %x : tensor<f32> -> tensor<f32>, tensor<i64>
+  return
+}
+
+// -----
+
+func.func @top_k_c2(%x: tensor<2x4xf32>) {
+  // expected-error@+1 {{expects values 'tensor<2x3xf32>' and indices of this shape; got 'tensor<3x3xf32>'}}
+  %0, %1 = nn.top_k %x : tensor<2x4xf32> -> tensor<3x3xf32>, tensor<3x3xi64>
+  return
+}
+
+// -----
+
+func.func @top_k_c2_indices(%x: tensor<2x4xf32>) {
+  // expected-error@+1 {{expects values 'tensor<2x3xf32>' and indices of this shape}}
+  %0, %1 = nn.top_k %x : tensor<2x4xf32> -> tensor<2x3xf32>, tensor<2x2xi64>
+  return
+}

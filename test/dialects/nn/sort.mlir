@@ -1,6 +1,7 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
 // RUN: shale-opt %s --mlir-print-op-generic | shale-opt | FileCheck %s
 // RUN: shale-run %s --function=values | FileCheck %s --check-prefix=VALUES
+// RUN: shale-run %s --function=first | FileCheck %s --check-prefix=FIRST
 
 // CHECK-LABEL: func.func @sort
 // CHECK: nn.argsort %{{.*}} bound = 256 : tensor<5x14xi64> -> tensor<70xi32>, tensor<257xi32>
@@ -47,4 +48,18 @@ func.func @values() -> (tensor<8xi32>, tensor<4xi32>, tensor<3x1xf32>, tensor<0x
   %no_sums = nn.constant dense<0.0> : tensor<0x2xf32>
   %2, %squares = nn.sorted_embedding_grad %three, %ends, %pairs, %no_sums : (tensor<3xi32>, tensor<4xi32>, tensor<3x2xf32>, tensor<0x2xf32>) -> (tensor<3x2xf32>, tensor<3xf32>)
   return %order, %starts, %0, %no_order, %zeros, %1, %2, %squares : tensor<8xi32>, tensor<4xi32>, tensor<3x1xf32>, tensor<0xi32>, tensor<3xi32>, tensor<3x1xf32>, tensor<3x2xf32>, tensor<3xf32>
+}
+
+// Of equal numbers the first; NaN is the largest.
+// FIRST: result0: 2x3xf32 {{.*}} [nan, 5, 5, 7, 2, 1]
+// FIRST: result1: 2x3xi64 {{.*}} [2, 1, 3, 1, 0, 2]
+// FIRST: result2: 2x2xf32 {{.*}} [-1, 5, 1, 1]
+// FIRST: result3: 2x2xi32 {{.*}} [0, 1, 2, 3]
+func.func @first() -> (tensor<2x3xf32>, tensor<2x3xi64>, tensor<2x2xf32>, tensor<2x2xi32>) {
+  %x = nn.constant dense<[[-1.0, 5.0, 0x7FC00000, 5.0], [2.0, 7.0, 1.0, 1.0]]> : tensor<2x4xf32>
+  // CHECK: nn.top_k %{{.*}} : tensor<2x4xf32> -> tensor<2x3xf32>, tensor<2x3xi64>
+  %0, %1 = nn.top_k %x : tensor<2x4xf32> -> tensor<2x3xf32>, tensor<2x3xi64>
+  // CHECK: nn.top_k %{{.*}} smallest : tensor<2x4xf32> -> tensor<2x2xf32>, tensor<2x2xi32>
+  %2, %3 = nn.top_k %x smallest : tensor<2x4xf32> -> tensor<2x2xf32>, tensor<2x2xi32>
+  return %0, %1, %2, %3 : tensor<2x3xf32>, tensor<2x3xi64>, tensor<2x2xf32>, tensor<2x2xi32>
 }

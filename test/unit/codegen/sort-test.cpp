@@ -14,11 +14,14 @@ using interp::Tensor;
 
 namespace {
 
-/// Runs @f on a GPU's kernels, `kernels` in number, and in the interpreter. With `exact` the
+constexpr const char *kGpu = "cuda:sm_90a", *kCpu = "cpu:native";
+
+/// Runs @f on a target's kernels, `kernels` in number, and in the interpreter. With `exact` the
 /// results are the same numbers. `change` may change the arguments.
 void check(
     const std::string &text, int kernels, bool exact, int64_t bound,
-    llvm::function_ref<void(std::vector<Tensor> &)> change = [](std::vector<Tensor> &) {}) {
+    llvm::function_ref<void(std::vector<Tensor> &)> change = [](std::vector<Tensor> &) {},
+    const char *target = kGpu) {
   mlir::MLIRContext context;
   prepare(context);
   auto module = parse(context, text);
@@ -27,7 +30,7 @@ void check(
   change(arguments);
   std::vector<Tensor> expected = interpret(*module, arguments);
   RunOptions options;
-  options.target = "cuda:sm_90a";
+  options.target = target;
   int made = 0;
   std::vector<Tensor> found = runNative(*module, arguments, options, &made);
   EXPECT_EQ(made, kernels);
@@ -38,10 +41,20 @@ void check(
     for (int64_t at = 0; at < found[i].size(); ++at) {
       scale = std::max(scale, std::abs(expected[i].number(at)));
       worst = std::max(worst, std::abs(found[i].number(at) - expected[i].number(at)));
-      ASSERT_FALSE(std::isnan(found[i].number(at))) << "element " << at << " of result " << i;
+      ASSERT_EQ(std::isnan(found[i].number(at)), std::isnan(expected[i].number(at)))
+          << "element " << at << " of result " << i;
     }
     EXPECT_LE(worst, exact ? 0 : 3e-6 * scale) << "result " << i << " of\n" << text;
   }
+}
+
+using Change = llvm::function_ref<void(std::vector<Tensor> &)>;
+
+/// Checks one kernel whose results are exact, on both targets.
+void checkOrder(
+    const std::string &text, int64_t bound, Change change = [](std::vector<Tensor> &) {}) {
+  for (const char *target : {kGpu, kCpu})
+    check(text, 1, true, bound, change, target);
 }
 
 std::string sort(int64_t count, int64_t bound, const std::string &type = "i64") {
@@ -55,27 +68,27 @@ std::string sort(int64_t count, int64_t bound, const std::string &type = "i64") 
 
 TEST(Argsort, OneTile) {
   // One block and several; the number of values ends in a block, with it, and one before.
-  check(sort(1, 1), 1, true, 1);
-  check(sort(70, 3), 1, true, 5);
-  check(sort(300, 127), 1, true, 128);
-  check(sort(300, 128), 1, true, 129);
-  check(sort(2048, 400), 1, true, 401);
-  check(sort(500, 90, "i32"), 1, true, 95);
+  checkOrder(sort(1, 1), 1);
+  checkOrder(sort(70, 3), 5);
+  checkOrder(sort(300, 127), 128);
+  checkOrder(sort(300, 128), 129);
+  checkOrder(sort(2048, 400), 401);
+  checkOrder(sort(500, 90, "i32"), 95);
 }
 
 TEST(Argsort, Tiles) {
-  check(sort(2049, 150), 1, true, 151);
-  check(sort(5000, 300), 1, true, 320);
-  check(sort(4500, 1), 1, true, 1);
+  checkOrder(sort(2049, 150), 151);
+  checkOrder(sort(5000, 300), 320);
+  checkOrder(sort(4500, 1), 1);
 }
 
-TEST(Argsort, NothingInRange) { check(sort(100, 0), 1, true, 9); }
+TEST(Argsort, NothingInRange) { checkOrder(sort(100, 0), 9); }
 
-TEST(Argsort, NoIndices) { check(sort(0, 200), 1, true, 1); }
+TEST(Argsort, NoIndices) { checkOrder(sort(0, 200), 1); }
 
 TEST(Argsort, HostileIndices) {
   // Numbers that would be in range if they were cut to 32 bits, or if a sum of them overflowed.
-  check(sort(900, 40), 1, true, 40, [](std::vector<Tensor> &arguments) {
+  checkOrder(sort(900, 40), 40, [](std::vector<Tensor> &arguments) {
     int64_t *indices = arguments[0].mutableInts();
     int64_t hostile[] = {INT64_MAX, INT64_MIN, (int64_t(1) << 32) + 3,
                          40,        -2,        -(int64_t(1) << 32) + 3,
@@ -83,6 +96,55 @@ TEST(Argsort, HostileIndices) {
     for (size_t i = 0; i < std::size(hostile); ++i)
       indices[i * 100 + 7] = hostile[i];
   });
+}
+
+/// The first `count` elements of each line of `shape`, of `size` elements.
+std::string topK(const std::string &shape, int64_t size, int64_t count, const std::string &type,
+                 bool smallest = false, const std::string &number = "i64") {
+  std::string in = "tensor<" + shape + std::to_string(size) + "x" + type + ">";
+  std::string values = "tensor<" + shape + std::to_string(count) + "x" + type + ">";
+  std::string indices = "tensor<" + shape + std::to_string(count) + "x" + number + ">";
+  return "func.func @f(%x: " + in + ") -> (" + values + ", " + indices + ") {\n" +
+         "  %v, %i = nn.top_k %x " + (smallest ? "smallest : " : ": ") + in + " -> " + values +
+         ", " + indices + "\n  return %v, %i : " + values + ", " + indices + "\n}";
+}
+
+TEST(TopK, Lines) {
+  for (bool smallest : {false, true}) {
+    checkOrder(topK("40x", 8, 2, "f32", smallest), 1);
+    checkOrder(topK("3x7x", 33, 5, "f32", smallest), 1);
+    for (const char *type : {"bf16", "f16"}) // numbers that have these types
+      checkOrder(topK("600x", 3, 1, type, smallest), 1, [](std::vector<Tensor> &arguments) {
+        for (int64_t i = 0; i < arguments[0].size(); ++i)
+          arguments[0].mutableFloats()[i] = double(i * i % 17) / 4 - 2;
+      });
+    checkOrder(topK("", 300, 299, "f32", smallest, "i32"), 1);
+  }
+  checkOrder(topK("2x", 9, 0, "f32"), 1);
+  checkOrder(topK("0x", 9, 2, "f32"), 1);
+}
+
+TEST(TopK, Ties) {
+  for (bool smallest : {false, true})
+    for (int64_t count : {1, 2, 31, 64, 257}) {
+      checkOrder(topK("2x", 257, count, "i64", smallest), 3);
+      checkOrder(topK("", 257, count, "i32", smallest), 40);
+    }
+}
+
+TEST(TopK, ExtremeNumbers) {
+  for (bool smallest : {false, true})
+    for (int64_t count : {1, 3, 9}) {
+      checkOrder(topK("2x", 9, count, "f32", smallest), 1, [](std::vector<Tensor> &arguments) {
+        double extreme[] = {NAN, -INFINITY, 0.0, -0.0, INFINITY, NAN, 1, INFINITY, -NAN,
+                            NAN, NAN,       NAN, NAN,  NAN,      NAN, 1, NAN,      NAN};
+        std::copy(std::begin(extreme), std::end(extreme), arguments[0].mutableFloats());
+      });
+      checkOrder(topK("", 9, count, "i64", smallest), 1, [](std::vector<Tensor> &arguments) {
+        int64_t extreme[] = {INT64_MIN, INT64_MAX, 0, -1, INT64_MAX, INT64_MIN, 1, INT64_MIN, 0};
+        std::copy(std::begin(extreme), std::end(extreme), arguments[0].mutableInts());
+      });
+    }
 }
 
 std::string gradient(const std::string &shape, int64_t rows, int64_t width,

@@ -4,6 +4,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Sort.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
@@ -462,6 +463,32 @@ static const Combine &readCombine(Node &node) {
   return found == std::end(kCombines) ? kCombines[0] : *found; // after an error
 }
 
+/// Returns the list that index tuples of one element are if they are all places in some order, by a
+/// sort; null otherwise.
+static Tensor orderOf(Node &node, Tensor tuples) {
+  Value value = tuples;
+  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
+    value = reshape.getInput();
+  auto sort = value.getDefiningOp<nn::TopKOp>();
+  bool isOrder = sort && value == sort.getIndices() && nn::tensorOf(value).getRank() == 1 &&
+                 nn::tensorOf(sort.getInput()).getShape() == nn::tensorOf(value).getShape();
+  return isOrder ? Tensor(node, value) : Tensor();
+}
+
+/// Each place is written once: the result at a place is the update whose index that is.
+static Tensor scatterInOrder(Tensor order, Tensor updates) {
+  Node &node = order.node();
+  auto sort = nn::TopKOp::create(node.builder, node.loc, order.type(), order.type(), order,
+                                 /*smallest=*/true);
+  node.adopt(sort);
+  Tensor inverse(node, sort.getIndices());
+  Sizes places = llvm::to_vector(llvm::seq<int64_t>(order.count()));
+  DenseElementsAttr known = node.building.constantOf(updates);
+  if (known && known.getElementType() == order.element() && numbersOf(known) == places)
+    return inverse.reshape(updates.shape());
+  return gatherAlong(updates, inverse, 0);
+}
+
 static Tensor importScatterNd(Node &node, Tensor data, Tensor ids, Tensor updates) {
   const Combine &how = readCombine(node);
   int64_t tuple = ids.dim(-1);
@@ -470,6 +497,9 @@ static Tensor importScatterNd(Node &node, Tensor data, Tensor ids, Tensor update
   Sizes wanted = joinedSizes({ids.shape().drop_back(), data.shape().drop_front(tuple)});
   if (updates.shape() != ArrayRef<int64_t>(wanted))
     return node.error("updates {} do not fit {} and {}", updates, data, ids);
+  if (Tensor order = orderOf(node, ids);
+      order && !how.combine && ids.rank() == 2 && tuple == 1 && data.dim(0) == ids.dim(0))
+    return scatterInOrder(order, updates);
   int64_t batch = 0;
   if (!node.building.constantOf(ids)) // constants may be a box, which is an assignment to slices
     ids = peelBatch(node, ids, data, batch);

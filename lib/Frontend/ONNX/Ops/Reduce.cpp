@@ -1,4 +1,5 @@
 //===- Reduce.cpp - Reductions, and the largest elements ------------------===//
+#include "dialects/nn/Ops/Sort.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include <limits>
@@ -67,45 +68,27 @@ static Tensor importReduce(Node &node, Tensor x) {
   return reduce(x, dims, keep);
 }
 
-/// Maximum number of pairs of elements that TopK compares.
-static constexpr int64_t kMaxPairs = int64_t(1) << 30;
-
-/// Returns the place in the order of its line for each element of the last dimension: the number of
-/// elements that come first. Of equal elements the one with the lower index does.
-static Tensor ranks(Tensor x, bool largest) {
-  Node &node = x.node();
-  int64_t last = x.rank() - 1;
-  Sizes pairs = withDim(x.shape(), last, x.dim(last));
-  Tensor a = x.unsqueeze(last + 1).broadcast(pairs), b = x.unsqueeze(last).broadcast(pairs);
-  Tensor before = largest ? b > a : b < a, isEqual = equal(b, a);
-  Tensor lower = node.iota(pairs, last + 1) < node.iota(pairs, last);
-  Tensor first = before | (isEqual & lower);
-  return first.cast(node.builder.getI64Type()).sum({last + 1}, false);
-}
-
-/// TopK. Each result is the sum over its line of what has its place in the order, so gradients flow
-/// to the chosen elements.
+/// TopK: the elements of the last dimension, which the axis becomes.
 static LogicalResult importTopK(Node &node, Tensor x) {
   int64_t rank = x.rank(), size = x.dim(node.axis()), count = node.onlyInt(1, "count");
   if (count < 0 || count > size)
     return node.error("the count is {}, not from 0 to {}, the size of dimension {}", count, size,
                       node.axis());
-  if (size > 0 && x.count() > kMaxPairs / size)
-    return node.error("a line of {} elements is too long: TopK compares all pairs of {}", size, x);
+  if (size > INT32_MAX)
+    return node.error("a line of {} elements is too long: TopK orders fewer than 2^31", size);
   Sizes perm = dimAndLast(rank, node.axis());
   x = x.transpose(perm);
   if (!x)
     return failure();
-  Tensor place = ranks(x, node.flagAttr("largest", true));
-  // [.., k, size]: whether the element has place k.
-  Sizes wide = withDim(x.shape(), rank - 1, count);
-  Tensor chosen = equal(place.unsqueeze(rank - 1).broadcast(wide), node.iota(wide, rank - 1));
-  auto sum = [&](Tensor value) {
-    return select(chosen, value, 0).sum({rank}, false).transpose(perm);
-  };
-  node.set(0, sum(x.unsqueeze(rank - 1).broadcast(wide)));
+  Sizes shape(x.shape());
+  shape.back() = count;
+  RankedTensorType type = x.type().clone(shape);
+  auto op = nn::TopKOp::create(node.builder, node.loc, type, type.clone(node.builder.getI64Type()),
+                               x, !node.flagAttr("largest", true));
+  node.adopt(op);
+  node.set(0, Tensor(node, op.getValues()).transpose(perm));
   if (node.wants(1))
-    node.set(1, sum(node.iota(wide, rank)));
+    node.set(1, Tensor(node, op.getIndices()).transpose(perm));
   return success();
 }
 

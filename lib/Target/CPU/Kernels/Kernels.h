@@ -15,6 +15,7 @@ void attachAttentionKernels(mlir::MLIRContext &context);
 void attachDataKernels(mlir::MLIRContext &context);
 void attachEmbeddingKernels(mlir::MLIRContext &context);
 void attachOptimizerKernels(mlir::MLIRContext &context);
+void attachSortKernels(mlir::MLIRContext &context);
 
 } // namespace shale::cpu
 

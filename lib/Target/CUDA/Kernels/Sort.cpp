@@ -1,17 +1,21 @@
-//===- Sort.cpp - The stable order of indices -----------------------------===//
+//===- Sort.cpp - Orders of elements --------------------------------------===//
 //
-// A counting sort in one launch. A block owns a range of values and reads all indices
-// twice; each of its threads owns a part of the indices, in order. First each thread
-// counts how often each of the block's values is in its part, and how many indices are
-// below all of them. The sums of these counts over smaller values, and over earlier
-// threads for the same value, are the places of the thread's indices. The second time
-// the threads write positions to their places. Every count has one writer, so there
-// are no atomics, and the time hardly depends on how often a value occurs.
+// The first elements of lines: a thread counts the elements of its line that come before
+// its own, which is the place of that.
+//
+// The order of indices: a counting sort in one launch. A block owns a range of values and reads all
+// indices twice; each of its threads owns a part of the indices, in order. First each thread counts
+// how often each of the block's values is in its part, and how many indices are below all of them.
+// The sums of these counts over smaller values, and over earlier threads for the same value, are
+// the places of the thread's indices. The second time the threads write positions to their places.
+// Every count has one writer, so there are no atomics, and the time hardly depends on how often a
+// value occurs.
 //
 // Tiles of indices pass through shared memory, so that a warp reads neighbours.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Sort.h"
+#include "dialects/interfaces/ElementEmitter.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -218,8 +222,50 @@ struct ArgsortKernel : cuda::OwnKernelOpInterface::ExternalModel<ArgsortKernel, 
   }
 };
 
+constexpr int64_t kLineThreads = 256;
+
+struct TopKKernel : cuda::OwnKernelOpInterface::ExternalModel<TopKKernel, TopKOp> {
+  Launch getLaunch(Operation *op) const {
+    int64_t count = elements(cast<TopKOp>(op).getInput());
+    return {std::max<int64_t>(1, llvm::divideCeil(count, kLineThreads)), kLineThreads};
+  }
+  LogicalResult emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
+                     ValueRange results) const {
+    auto op = cast<TopKOp>(raw);
+    Threads t(b, function);
+    int64_t size = tensorOf(op.getInput()).getShape().back();
+    Value own = t.add(t.mul(t.block(), t.index(kLineThreads)), t.thread());
+    t.when(t.less(own, t.index(elements(op.getInput()))), [&] {
+      Value row = arith::DivUIOp::create(b, t.loc, own, t.index(size));
+      Value line = t.mul(row, t.index(size)), i = t.sub(own, line), x = t.load(operands[0], own);
+      Type type = getElementTypeOrSelf(op.getInput());
+      auto wide = [&](Value value) {
+        return is16BitFloat(type)
+                   ? widen16Bits(b, t.loc, arith::BitcastOp::create(b, t.loc, type, value))
+                   : value;
+      };
+      Value mine = wide(x);
+      auto count = [&](Value j, ValueRange place) -> Threads::Values {
+        Value y = t.load(operands[0], t.add(line, j));
+        Value first = t.comesBefore(wide(y), j, mine, i, op.getSmallest());
+        return {t.add(place[0], t.select(first, t.index(1), t.index(0)))};
+      };
+      Value place = t.fold(t.index(0), t.index(size), t.index(1), {t.index(0)}, count)[0];
+      Value chosen = t.index(tensorOf(op.getIndices()).getShape().back());
+      t.when(t.less(place, chosen), [&] {
+        Value at = t.add(t.mul(row, chosen), place);
+        t.store(x, results[0], at);
+        Type number = tensorOf(op.getIndices()).getElementType();
+        t.store(arith::IndexCastOp::create(b, t.loc, number, i), results[1], at);
+      });
+    });
+    return success();
+  }
+};
+
 } // namespace
 
 void cuda::attachSortKernels(MLIRContext &context) {
+  TopKOp::attachInterface<TopKKernel>(context);
   ArgsortOp::attachInterface<ArgsortKernel>(context);
 }

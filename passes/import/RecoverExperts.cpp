@@ -1,0 +1,366 @@
+//===- RecoverExperts.cpp - Matmuls of rows with the matrices of experts --===//
+//
+// Models sort the rows by expert, multiply groups of rows, and put the rows back. What
+// is computed with sorted rows is computed here with the rows as they were, op by op:
+// an op that works on each row gives the same rows in another order, and a sum over the
+// rows does not depend on it. Where rows are put back, the sort is gone.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
+#include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sort.h"
+#include "lib/Analysis/Rows.h"
+#include "lib/Folding/Fold.h"
+#include "lib/Support/DeadOps.h"
+#include "passes/import/ExpertCounts.h"
+#include "passes/import/Matchers.h"
+#include "passes/import/Passes.h"
+
+namespace shale {
+#define GEN_PASS_DEF_RECOVEREXPERTSPASS
+#include "passes/import/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::recover;
+
+namespace {
+
+/// A value whose rows are in the order of a sort.
+struct SortedRows {
+  nn::TopKOp sort;
+  Value plain; ///< the same with its rows as they were
+  int64_t dim; ///< of the rows
+};
+
+/// Finds the sorted rows of one block.
+class ExpertFinder {
+public:
+  explicit ExpertFinder(MLIRContext *context) : b(context) {}
+  void run(Block &block);
+
+private:
+  void visit(Operation *op);
+  void visitSort(nn::TopKOp sort);
+  bool putBack(Operation *op);
+  bool multiply(nn::GroupedMatmulOp op);
+  bool multiply(nn::GroupedMatmulGradOp op);
+  void convert(Operation *op);
+  /// Returns the sorted rows along the first dimension that a value is; none for others.
+  std::optional<SortedRows> rowsOf(Value value) const;
+  bool areEnds(Value ends, nn::TopKOp sort);
+  /// Creates an op of other operands; a constant if they are.
+  Value createLike(Operation *op, ValueRange operands);
+
+  OpBuilder b;
+  DenseMap<Value, SortedRows> sorted;
+  /// By the places of rows after a sort: the sort.
+  DenseMap<Value, nn::TopKOp> places;
+  DenseMap<std::pair<Value, Value>, bool> proved; ///< ends and experts
+  SmallVector<Operation *> groups;                ///< converted matmuls
+};
+
+} // namespace
+
+static bool sortsOneLine(nn::TopKOp sort) {
+  RankedTensorType input = tensor(sort.getInput());
+  return sort.getSmallest() && input.getRank() == 1 && isa<IntegerType>(input.getElementType()) &&
+         tensor(sort.getIndices()).getShape() == input.getShape();
+}
+
+/// Returns a bound of integers that are not negative: that of indices of lines, moved; none for
+/// others.
+static std::optional<int64_t> boundOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto sort = dyn_cast_or_null<nn::TopKOp>(op); sort && value == sort.getIndices())
+    return tensor(sort.getInput()).getShape().back();
+  bool keeps = isa_and_nonnull<ElementMoveOpInterface>(op) && !isa<nn::PadOp>(op);
+  keeps |= isa_and_nonnull<nn::CastOp>(op) &&
+           isa<IntegerType>(tensor(op->getOperand(0)).getElementType()) &&
+           !tensor(value).getElementType().isInteger(1);
+  if (!keeps || op->getNumOperands() == 0)
+    return std::nullopt;
+  int64_t bound = 0;
+  for (Value operand : op->getOperands()) {
+    std::optional<int64_t> own = boundOf(operand);
+    if (!own)
+      return std::nullopt;
+    bound = std::max(bound, *own);
+  }
+  return bound;
+}
+
+static bool isZero(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : nullptr;
+  return dense && dense.isSplat() && dense.getSplatValue<APInt>().isZero();
+}
+
+/// Strips what does not change a list of indices: casts, dimensions of size 1, and the wrap of
+/// negative indices where there are none.
+static Value peelIndices(Value value) {
+  while (true) {
+    value = peelUnits(value);
+    if (auto cast = value.getDefiningOp<nn::CastOp>(); cast && boundOf(value)) {
+      value = cast.getInput();
+      continue;
+    }
+    auto select = value.getDefiningOp<nn::SelectOp>();
+    auto isNegative = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nullptr;
+    if (!isNegative || isNegative.getPredicate() != nn::Predicate::LT ||
+        isNegative.getLhs() != select.getOnFalse() || !isZero(isNegative.getRhs()) ||
+        !boundOf(select.getOnFalse()))
+      return value;
+    value = select.getOnFalse();
+  }
+}
+
+static DenseElementsAttr constantOf(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+}
+
+/// Returns k if indices of [S] or [S, 1] pick each of `count` rows k times, in order; 0 otherwise.
+static int64_t timesRepeated(Value indices, int64_t count) {
+  DenseElementsAttr numbers = constantOf(indices);
+  RankedTensorType type = tensor(indices);
+  int64_t picks = type.getNumElements();
+  if (!numbers || count < 1 || picks < 1 || picks % count != 0 || type.getRank() < 1 ||
+      type.getDimSize(0) != picks)
+    return 0;
+  int64_t times = picks / count;
+  for (auto [place, number] : llvm::enumerate(numbers.getValues<APInt>()))
+    if (number.getSExtValue() != int64_t(place) / times)
+      return 0;
+  return times;
+}
+
+/// A lookup of slices along the first dimension of a table by a list of indices, or the sum of
+/// slices by such indices.
+struct Lookup {
+  Value table, indices; ///< the table is what is added if slices are summed
+  bool sums = false;
+
+  static std::optional<Lookup> of(Operation *op) {
+    if (auto gather = dyn_cast<nn::GatherOp>(op); gather && gather.getDim() == 0)
+      return Lookup{gather.getInput(), gather.getIndices()};
+    if (auto row = dyn_cast<nn::EmbeddingOp>(op); row && !row.getPadding())
+      return Lookup{row.getTable(), row.getIndices()};
+    if (auto gather = dyn_cast<nn::GatherNdOp>(op);
+        gather && gather.getBatchDims() == 0 && tensor(gather.getIndices()).getShape().back() == 1)
+      return Lookup{gather.getInput(), gather.getIndices()};
+    if (auto sum = dyn_cast<nn::GatherNdGradOp>(op);
+        sum && sum.getBatchDims() == 0 && tensor(sum.getIndices()).getShape().back() == 1)
+      return Lookup{sum.getGrad(), sum.getIndices(), true};
+    if (auto sum = dyn_cast<nn::EmbeddingGradOp>(op))
+      return Lookup{sum.getGrad(), sum.getIndices(), true};
+    return std::nullopt;
+  }
+};
+
+/// Returns what a lookup of rows that repeat in order gives; null for other lookups.
+static Value repeatRows(OpBuilder &b, Operation *op) {
+  std::optional<Lookup> lookup = Lookup::of(op);
+  if (!lookup)
+    return {};
+  RankedTensorType result = tensor(op->getResult(0)), table = tensor(lookup->table);
+  int64_t rows = (lookup->sums ? result : table).getDimSize(0);
+  int64_t times = timesRepeated(lookup->indices, rows);
+  if (times == 0 || result.getElementType() != table.getElementType())
+    return {};
+  Location loc = op->getLoc();
+  auto reshaped = [&](Value value, RankedTensorType type) -> Value {
+    if (value.getType() == type)
+      return value;
+    Operation *made = nn::ReshapeOp::create(b, loc, type, value);
+    return inherit(op, made), made->getResult(0);
+  };
+  RankedTensorType item = lookup->sums ? result : table;
+  SmallVector<int64_t> wide(item.getShape());
+  wide.insert(wide.begin() + 1, times);
+  RankedTensorType repeated = item.clone(wide);
+  if (times == 1)
+    return reshaped(lookup->table, result);
+  Operation *made;
+  if (lookup->sums) {
+    made = nn::ReduceOp::create(b, loc, result, nn::ReduceKind::Sum,
+                                reshaped(lookup->table, repeated), ArrayRef<int64_t>{1});
+    return inherit(op, made), made->getResult(0);
+  }
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(1, wide.size()));
+  dims.front() = 0;
+  made = nn::BroadcastOp::create(b, loc, repeated, lookup->table, dims);
+  inherit(op, made);
+  return reshaped(made->getResult(0), result);
+}
+
+Value ExpertFinder::createLike(Operation *op, ValueRange operands) {
+  OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(), op->getAttrs());
+  Operation *made = b.create(state);
+  SmallVector<DenseElementsAttr> constants = llvm::map_to_vector(operands, constantOf);
+  Value value;
+  if (!constants.empty() && !llvm::is_contained(constants, DenseElementsAttr())) {
+    if (DenseElementsAttr folded = folding::fold(made, constants))
+      value = nn::ConstantOp::create(b, op->getLoc(), folded);
+  } else {
+    value = repeatRows(b, made);
+  }
+  if (!value)
+    return made->getResult(0);
+  made->erase();
+  return value;
+}
+
+std::optional<SortedRows> ExpertFinder::rowsOf(Value value) const {
+  auto it = sorted.find(value);
+  return it == sorted.end() || it->second.dim != 0 ? std::nullopt : std::optional(it->second);
+}
+
+void ExpertFinder::visitSort(nn::TopKOp sort) {
+  Value source = peelIndices(sort.getInput());
+  auto known = sorted.find(source);
+  if (known != sorted.end() && source == known->second.sort.getIndices()) {
+    places[sort.getIndices()] = known->second.sort;
+    return;
+  }
+  RankedTensorType type = tensor(sort.getIndices());
+  b.setInsertionPoint(sort);
+  auto iota = nn::IotaOp::create(b, sort.getLoc(), type, 0);
+  DenseElementsAttr numbers = folding::fold(iota, ArrayRef<DenseElementsAttr>());
+  if (numbers)
+    sorted[sort.getIndices()] = {sort, nn::ConstantOp::create(b, sort.getLoc(), numbers), 0};
+  sorted[sort.getValues()] = {sort, sort.getInput(), 0};
+  iota.erase();
+}
+
+/// Replaces a lookup of sorted rows by the places that the sort gave them.
+bool ExpertFinder::putBack(Operation *op) {
+  std::optional<Lookup> lookup = Lookup::of(op);
+  if (!lookup || lookup->sums)
+    return false;
+  auto place = places.find(peelIndices(lookup->indices));
+  std::optional<SortedRows> rows = rowsOf(lookup->table);
+  if (place == places.end() || !rows || rows->sort != place->second)
+    return false;
+  Value plain = rows->plain;
+  if (plain.getType() != op->getResult(0).getType()) {
+    plain = nn::ReshapeOp::create(b, op->getLoc(), op->getResult(0).getType(), plain);
+    inherit(op, plain.getDefiningOp());
+  }
+  op->getResult(0).replaceAllUsesWith(plain);
+  return true;
+}
+
+bool ExpertFinder::areEnds(Value ends, nn::TopKOp sort) {
+  Value experts = sort.getInput();
+  std::optional<int64_t> bound = boundOf(experts);
+  if (!bound || *bound > tensor(ends).getDimSize(0))
+    return false;
+  auto [it, fresh] = proved.try_emplace({ends, experts}, false);
+  if (fresh)
+    it->second = areEndsOf(ends, experts);
+  return it->second;
+}
+
+bool ExpertFinder::multiply(nn::GroupedMatmulOp op) {
+  std::optional<SortedRows> rows = rowsOf(op.getLhs());
+  if (!rows || !areEnds(op.getEnds(), rows->sort))
+    return false;
+  auto made = nn::ExpertMatmulOp::create(b, op.getLoc(), op.getType(), rows->plain, op.getRhs(),
+                                         rows->sort.getInput(), op.getTransposeRhs());
+  inherit(op, made);
+  sorted[op.getResult()] = {rows->sort, made.getResult(), 0};
+  groups.push_back(op);
+  return true;
+}
+
+bool ExpertFinder::multiply(nn::GroupedMatmulGradOp op) {
+  std::optional<SortedRows> lhs = rowsOf(op.getLhs()), rhs = rowsOf(op.getRhs());
+  if (!lhs || !rhs || lhs->sort != rhs->sort || !areEnds(op.getEnds(), lhs->sort))
+    return false;
+  auto made = nn::ExpertMatmulGradOp::create(b, op.getLoc(), op.getType(), lhs->plain, rhs->plain,
+                                             lhs->sort.getInput());
+  inherit(op, made);
+  op.replaceAllUsesWith(made.getResult());
+  return true;
+}
+
+/// Computes an op with the rows as they were, if all its rows are of one sort.
+void ExpertFinder::convert(Operation *op) {
+  RowRelation relation;
+  SortedRows rows;
+  for (OpOperand &operand : op->getOpOperands())
+    if (auto it = sorted.find(operand.get()); it != sorted.end()) {
+      rows = it->second;
+      relation = relateRows(operand, rows.dim);
+      if (relation.use != RowUse::None)
+        break;
+    }
+  if (relation.use == RowUse::None || op->getNumResults() != 1 || op->getNumRegions() != 0)
+    return;
+  SmallVector<Value> operands;
+  for (auto [operand, dim] : llvm::zip(op->getOperands(), relation.operands)) {
+    auto it = sorted.find(operand);
+    bool same = it != sorted.end() && it->second.sort == rows.sort && it->second.dim == dim;
+    if (dim >= 0 && !same && !isSameForRows(operand, dim))
+      return;
+    operands.push_back(dim >= 0 && same ? it->second.plain : operand);
+  }
+  Value plain = createLike(op, operands);
+  if (relation.use == RowUse::Sum)
+    op->getResult(0).replaceAllUsesWith(plain);
+  else
+    sorted[op->getResult(0)] = {rows.sort, plain, relation.results[0]};
+}
+
+void ExpertFinder::visit(Operation *op) {
+  if (auto sort = dyn_cast<nn::TopKOp>(op)) {
+    if (sortsOneLine(sort))
+      visitSort(sort);
+    return;
+  }
+  b.setInsertionPoint(op);
+  if (putBack(op))
+    return;
+  if (auto matmul = dyn_cast<nn::GroupedMatmulOp>(op); matmul && multiply(matmul))
+    return;
+  if (auto matmul = dyn_cast<nn::GroupedMatmulGradOp>(op); matmul && multiply(matmul))
+    return;
+  convert(op);
+}
+
+void ExpertFinder::run(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block))
+    visit(&op);
+  // What still reads the sorted result of a matmul sorts it.
+  for (Operation *op : groups) {
+    SortedRows rows = sorted.lookup(op->getResult(0));
+    b.setInsertionPoint(op);
+    auto again = nn::GatherOp::create(b, op->getLoc(), op->getResult(0).getType(), rows.plain,
+                                      rows.sort.getIndices(), 0);
+    inherit(op, again);
+    op->getResult(0).replaceAllUsesWith(again);
+  }
+  eraseDeadOps(block);
+}
+
+namespace {
+struct RecoverExpertsPass : shale::impl::RecoverExpertsPassBase<RecoverExpertsPass> {
+  void runOnOperation() override {
+    getOperation()->walk([&](func::FuncOp function) {
+      bool groups = false;
+      function.walk([&](nn::GroupedMatmulOp) { groups = true; });
+      if (groups)
+        ExpertFinder(&getContext()).run(function.getBody().front());
+    });
+  }
+};
+} // namespace
