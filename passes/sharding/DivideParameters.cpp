@@ -22,9 +22,12 @@ namespace {
 /// The way from a matmul to the slices that cut its columns: a bias is added, the result is
 /// reshaped and transposed.
 struct Chain {
-  nn::MatmulOp matmul;
+  Operation *matmul = nullptr; ///< of rows with a parameter, or with those of several experts
   BlockArgument weight;
-  BlockArgument bias; ///< or null
+  int64_t weightDim = 0;       ///< of the columns
+  BlockArgument bias;          ///< or null
+  Operation *spread = nullptr; ///< makes the values per column of the bias
+  int64_t biasDim = 0;
   /// Between matmul and slices, in order. Each has one user, but for the last.
   SmallVector<Operation *> ops;
   /// One entry for the result of the matmul, then one per op: the dimension that the slices cut,
@@ -53,22 +56,43 @@ static BlockArgument parameter(Value value) {
                                                                               : BlockArgument();
 }
 
+/// Returns the parameter among an op's operands that has dimension `dim` of its result, and the
+/// dimension there; null if there is none, or if another operand has it.
+static std::pair<BlockArgument, int64_t> parameterAlong(Operation *op, int64_t dim) {
+  auto sharded = dyn_cast_or_null<ShardingRuleOpInterface>(op);
+  if (!sharded || op->getNumResults() != 1)
+    return {};
+  ShardingRule rule = sharded.getShardingRule();
+  if (dim >= int64_t(rule.results[0].size()) || rule.results[0][dim].size() != 1)
+    return {};
+  int64_t factor = rule.results[0][dim][0];
+  std::pair<BlockArgument, int64_t> found;
+  for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
+    for (auto [place, factors] : llvm::enumerate(dims))
+      if (llvm::is_contained(factors, factor)) {
+        if (found.first || factors.size() != 1 || !parameter(operand))
+          return {};
+        found = {parameter(operand), place};
+      }
+  return found;
+}
+
 /// Follows one op of the chain. Returns false if the columns cannot be followed through it.
 static bool follow(Operation *op, Chain &chain) {
   auto [dim, unit] = chain.cuts.back();
-  Value from = chain.matmul.getResult();
+  Value from = chain.matmul->getResult(0);
   if (!chain.ops.empty())
     from = chain.ops.back()->getResult(0);
   ArrayRef<int64_t> shape = shapeOf(from);
   if (isa<ElementwiseOpInterface>(op) && op->getNumOperands() == 2) { // with a value per column
     Value other = op->getOperand(op->getOperand(0) == from ? 1 : 0);
-    auto broadcast = other.getDefiningOp<nn::BroadcastOp>();
-    BlockArgument bias = broadcast ? parameter(broadcast.getInput()) : BlockArgument();
-    if (!bias || !bias.hasOneUse() || chain.bias || !broadcast->hasOneUse() ||
-        shapeOf(bias).size() != 1 || shapeOf(bias)[0] != shape[dim] || unit != 1 ||
-        broadcast.getDims()[0] != dim)
+    auto [bias, place] = parameterAlong(other.getDefiningOp(), dim);
+    if (!bias || !bias.hasOneUse() || chain.bias || !other.hasOneUse() ||
+        shapeOf(bias)[place] != shape[dim] || unit != 1)
       return false;
     chain.bias = bias;
+    chain.spread = other.getDefiningOp();
+    chain.biasDim = place;
     chain.cuts.push_back({dim, unit});
     return true;
   }
@@ -130,7 +154,7 @@ static bool readSlices(Value value, Chain &chain) {
       return false;
     end = columns(slice).second;
   }
-  return chain.slices.size() > 1 && end == shapeOf(chain.matmul.getResult()).back();
+  return chain.slices.size() > 1 && end == shapeOf(chain.matmul->getResult(0)).back();
 }
 
 /// Reads the gradients that the file has of the parameters. Returns false if they cannot be
@@ -143,19 +167,22 @@ static bool readGradients(Chain &chain) {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
     sizes.push_back(end - begin);
   }
-  chain.gradients = findMatmulGradients(chain.matmul, chain.weight, chain.bias, sizes);
+  if (auto matmul = dyn_cast<nn::MatmulOp>(chain.matmul))
+    chain.gradients = findMatmulGradients(matmul, chain.weight, chain.bias, sizes);
   return chain.gradients.has_value();
 }
 
 /// Finds what follows a matmul; nothing if its columns are not just cut.
-static std::optional<Chain> chainOf(nn::MatmulOp matmul) {
+static std::optional<Chain> chainOf(Operation *matmul) {
   Chain chain;
   chain.matmul = matmul;
-  chain.weight = parameter(matmul.getRhs());
-  if (!chain.weight || shapeOf(chain.weight).size() != 2 || shapeOf(matmul.getLhs()).size() != 2)
+  if (matmul->getNumResults() != 1 || shapeOf(matmul->getResult(0)).size() != 2)
+    return std::nullopt;
+  std::tie(chain.weight, chain.weightDim) = parameterAlong(matmul, 1);
+  if (!chain.weight)
     return std::nullopt;
   chain.cuts.push_back({1, 1});
-  Value value = matmul.getResult();
+  Value value = matmul->getResult(0);
   while (value.hasOneUse() && !isa<nn::SliceOp>(*value.user_begin())) {
     Operation *op = *value.user_begin();
     if (!follow(op, chain))
@@ -197,13 +224,11 @@ bool Divider::worksFor(const Chain &chain) const {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
     if ((end - begin) % ranks != 0)
       return false;
-    nn::MatmulOp matmul = chain.matmul;
-    std::optional<std::string> why =
-        whyNotDivided(weight, matmul.getTransposeRhs() ? 0 : 1, begin, end);
+    std::optional<std::string> why = whyNotDivided(weight, chain.weightDim, begin, end);
     if (!why && bias)
-      why = whyNotDivided(bias, 0, begin, end);
+      why = whyNotDivided(bias, chain.biasDim, begin, end);
     if (why) {
-      emitDecision(matmul.getLoc(), "divide-parameters",
+      emitDecision(chain.matmul->getLoc(), "divide-parameters",
                    "'" + weight.getSymName().str() + "' is not divided: " + *why);
       weight->setAttr(dist::kPlanAttr, StringAttr::get(weight.getContext(), kStaysWhole + *why));
       return false;
@@ -221,12 +246,15 @@ Value Divider::rebuilt(Chain &chain, Value value, int64_t columns, Value bias) {
     shape[dim] = columns / unit;
     auto type = cast<RankedTensorType>(op->getResult(0).getType()).clone(shape);
     if (isa<ElementwiseOpInterface>(op)) {
-      auto alike = cast<RankedTensorType>(bias.getType()).clone(shape);
-      Value along = nn::BroadcastOp::create(builder, op->getLoc(), alike, bias,
-                                            builder.getDenseI64ArrayAttr({dim}));
-      bool second = op->getOperand(1).getDefiningOp<nn::BroadcastOp>();
+      IRMapping part;
+      part.map(chain.bias, bias);
+      Operation *along = builder.clone(*chain.spread, part);
+      along->getResult(0).setType(
+          cast<RankedTensorType>(along->getResult(0).getType()).clone(shape));
+      bool second = op->getOperand(1).getDefiningOp() == chain.spread;
       Operation *made = builder.clone(*op);
-      made->setOperands(second ? ValueRange{value, along} : ValueRange{along, value});
+      made->setOperands(second ? ValueRange{value, along->getResult(0)}
+                               : ValueRange{along->getResult(0), value});
       made->getResult(0).setType(type);
       value = made->getResult(0);
     } else if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
@@ -239,39 +267,34 @@ Value Divider::rebuilt(Chain &chain, Value value, int64_t columns, Value bias) {
 }
 
 void Divider::divide(Chain &chain) {
-  bool transposed = chain.matmul.getTransposeRhs();
   SmallVector<BlockArgument> weights, biases;
   for (auto [number, slice] : llvm::enumerate(chain.slices)) {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
     BlockArgument weight =
-        parts.add(chain.weight, Twine(number), transposed ? 0 : 1, begin, end - begin);
+        parts.add(chain.weight, Twine(number), chain.weightDim, begin, end - begin);
     BlockArgument bias =
-        chain.bias ? parts.add(chain.bias, Twine(number), 0, begin, end - begin) : BlockArgument();
+        chain.bias ? parts.add(chain.bias, Twine(number), chain.biasDim, begin, end - begin)
+                   : BlockArgument();
     weights.push_back(weight);
     biases.push_back(bias);
     builder.setInsertionPoint(slice);
     copies.current = chain.matmul;
-    auto type = cast<RankedTensorType>(chain.matmul.getResult().getType());
-    auto made = cast<nn::MatmulOp>(builder.clone(*chain.matmul.getOperation()));
-    made.getRhsMutable().assign(weight);
-    made.getResult().setType(type.clone({type.getDimSize(0), end - begin}));
-    slice.getResult().replaceAllUsesWith(rebuilt(chain, made.getResult(), end - begin, bias));
+    auto type = cast<RankedTensorType>(chain.matmul->getResult(0).getType());
+    IRMapping part;
+    part.map(chain.weight, weight);
+    Value made = builder.clone(*chain.matmul, part)->getResult(0);
+    made.setType(type.clone({type.getDimSize(0), end - begin}));
+    slice.getResult().replaceAllUsesWith(rebuilt(chain, made, end - begin, bias));
   }
   if (chain.gradients)
     divideGradients(*chain.gradients, weights, biases);
   for (nn::SliceOp slice : chain.slices)
     slice.erase();
-  SmallVector<Operation *> broadcasts;
-  for (Operation *op : llvm::reverse(chain.ops)) {
-    for (Value operand : op->getOperands())
-      if (auto broadcast = operand.getDefiningOp<nn::BroadcastOp>();
-          broadcast && isa<ElementwiseOpInterface>(op))
-        broadcasts.push_back(broadcast);
+  for (Operation *op : llvm::reverse(chain.ops))
     op->erase();
-  }
-  for (Operation *broadcast : broadcasts)
-    broadcast->erase();
-  chain.matmul.erase();
+  if (chain.spread)
+    chain.spread->erase();
+  chain.matmul->erase();
   for (BlockArgument argument : {chain.weight, chain.bias})
     if (argument)
       parts.retire(argument);
@@ -288,9 +311,13 @@ struct DivideParametersPass : impl::DivideParametersPassBase<DivideParametersPas
     if (ranks == 1 || !function)
       return;
     Divider divider(function, ranks);
-    SmallVector<nn::MatmulOp> matmuls(function.getOps<nn::MatmulOp>());
+    SmallVector<Operation *> matmuls;
+    for (Operation &op : function.getOps())
+      if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
+          sharded && isMatmul(sharded.getShardingRule()))
+        matmuls.push_back(&op);
     llvm::DenseSet<Operation *> erased; // with a chain before: the matmuls of its gradients
-    for (nn::MatmulOp matmul : matmuls) {
+    for (Operation *matmul : matmuls) {
       if (erased.contains(matmul))
         continue;
       std::optional<Chain> chain = chainOf(matmul);

@@ -188,8 +188,9 @@ void SequenceSplitter::gather() {
     Value value = viewed(operand->get());
     auto type = dyn_cast<RankedTensorType>(value.getType());
     Operation *source = value.getDefiningOp();
+    // Integers are indices, such as the experts of rows. Masks are made where they are read.
     if (!source || source->hasTrait<OpTrait::ConstantLike>() || !type ||
-        !isa<FloatType>(type.getElementType()) || !rows.splitOf(type.getShape(), /*ranks=*/1))
+        type.getElementType().isInteger(1) || !rows.splitOf(type.getShape(), /*ranks=*/1))
       continue;
     uses[{value, nn::phaseOf(operand->getOwner())}].push_back(operand);
   }

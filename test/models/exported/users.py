@@ -426,6 +426,27 @@ class GroupedExperts(LoopedExperts):
         return torch.zeros_like(x).index_add(0, order // 2, rows * weights.flatten()[order, None])
 
 
+class GatedExperts(LoopedExperts):
+    """Experts as in transformers: gate and up in one matrix, biases, a histogram, and rows that are put back by the inverse of the order."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Parameter(torch.randn(4, 96, WIDTH) * 0.1), nn.Parameter(torch.randn(4, WIDTH, 48) * 0.1)
+        self.up_bias, self.down_bias = nn.Parameter(torch.randn(4, 96) * 0.1), nn.Parameter(torch.randn(4, WIDTH) * 0.1)
+        self.experts = None
+
+    def experts_of(self, x):
+        weights, chosen = self.route(x)
+        order = chosen.flatten().argsort()
+        experts = chosen.flatten()[order]
+        ends = torch.histc(experts.float(), bins=4, min=0, max=3).cumsum(0, dtype=torch.int32)
+        gate, up = (torch._grouped_mm(x[order // 2], self.up.transpose(1, 2), offs=ends) + self.up_bias[experts]).chunk(2, -1)
+        rows = torch._grouped_mm(F.silu(gate) * up, self.down.transpose(1, 2), offs=ends) + self.down_bias[experts]
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.shape[0])
+        return (rows * weights.flatten()[order, None])[back].view(-1, 2, WIDTH).sum(1)
+
+
 class Mixtral(Padded):
     @classmethod
     def make(cls):

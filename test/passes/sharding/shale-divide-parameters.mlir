@@ -161,3 +161,44 @@ func.func @forward(%x: tensor<6x4xf32>, %g: tensor<6x1xf32>, %h: tensor<6x3xf32>
   %dw = nn.matmul %x, %1 transpose_lhs : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<4x4xf32>
   return %q, %k, %dw : tensor<6x2xf32>, tensor<6x2xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// The matrices of experts and their biases, which are looked up by the experts of the rows.
+// CHECK-DAG: nn.state @"up/0" role = param type = tensor<4x6x8xf32> {{.*}}nn.part = #nn.part<@up, dim = 1, begin = 0>
+// CHECK-DAG: nn.state @"up/1" role = param type = tensor<4x6x8xf32> {{.*}}nn.part = #nn.part<@up, dim = 1, begin = 6>
+// CHECK-DAG: nn.state @"bias/1" role = param type = tensor<4x6xf32> {nn.part = #nn.part<@bias, dim = 1, begin = 6>}
+// CHECK-LABEL: func.func @experts
+// CHECK: %[[GATE:.*]] = nn.expert_matmul %arg0, %arg2 transpose_rhs experts = %arg1 : (tensor<10x8xf32>, tensor<4x6x8xf32>, tensor<10xi64>) -> tensor<10x6xf32>
+// CHECK: %[[ROWS:.*]] = nn.embedding %arg3, %arg1 : (tensor<4x6xf32>, tensor<10xi64>) -> tensor<10x6xf32>
+// CHECK: nn.add %[[GATE]], %[[ROWS]] : tensor<10x6xf32>
+// CHECK: nn.expert_matmul %arg0, %arg4 transpose_rhs
+// CHECK-NOT: nn.slice
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @up role = param type = tensor<4x12x8xf32>
+nn.state @bias role = param type = tensor<4x12xf32>
+func.func @experts(%x: tensor<10x8xf32>, %w: tensor<4x12x8xf32> {nn.state = @up}, %b: tensor<4x12xf32> {nn.state = @bias}, %experts: tensor<10xi64>) -> (tensor<10x6xf32>, tensor<10x6xf32>) {
+  %0 = nn.expert_matmul %x, %w transpose_rhs experts = %experts : (tensor<10x8xf32>, tensor<4x12x8xf32>, tensor<10xi64>) -> tensor<10x12xf32>
+  %1 = nn.embedding %b, %experts : (tensor<4x12xf32>, tensor<10xi64>) -> tensor<10x12xf32>
+  %2 = nn.add %0, %1 : tensor<10x12xf32>
+  %gate = nn.slice %2 starts = [0, 0] limits = [10, 6] strides = [1, 1] : tensor<10x12xf32> -> tensor<10x6xf32>
+  %up = nn.slice %2 starts = [0, 6] limits = [10, 12] strides = [1, 1] : tensor<10x12xf32> -> tensor<10x6xf32>
+  return %gate, %up : tensor<10x6xf32>, tensor<10x6xf32>
+}
+
+// -----
+
+// Experts may be cut, but not the bias of their rows by its other dimension.
+// CHECK-LABEL: func.func @rows
+// CHECK: nn.expert_matmul {{.*}} -> tensor<10x12xf32>
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @up role = param type = tensor<4x8x12xf32>
+nn.state @bias role = param type = tensor<10xf32>
+func.func @rows(%x: tensor<10x8xf32>, %w: tensor<4x8x12xf32> {nn.state = @up}, %b: tensor<10xf32> {nn.state = @bias}, %experts: tensor<10xi64>) -> (tensor<10x6xf32>, tensor<10x6xf32>) {
+  %0 = nn.expert_matmul %x, %w experts = %experts : (tensor<10x8xf32>, tensor<4x8x12xf32>, tensor<10xi64>) -> tensor<10x12xf32>
+  %1 = nn.broadcast %b dims = [0] : tensor<10xf32> -> tensor<10x12xf32>
+  %2 = nn.add %0, %1 : tensor<10x12xf32>
+  %gate = nn.slice %2 starts = [0, 0] limits = [10, 6] strides = [1, 1] : tensor<10x12xf32> -> tensor<10x6xf32>
+  %up = nn.slice %2 starts = [0, 6] limits = [10, 12] strides = [1, 1] : tensor<10x12xf32> -> tensor<10x6xf32>
+  return %gate, %up : tensor<10x6xf32>, tensor<10x6xf32>
+}

@@ -48,6 +48,7 @@ def make_for_sizes(a, built, path, shalec):
     sizes, vocabulary = example_sizes(a, built), a.vocabulary or built.vocabulary or 2
     batches = batch.Batches(a, built, sizes, vocabulary)
     values = batches.first()
+    built.rewrites = a.shapes_only  # nothing is computed that could be watched
     if not a.shapes_only:
         try:
             with rows.Watching() as watching:
