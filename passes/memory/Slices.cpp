@@ -44,6 +44,13 @@ bool isRecomputed(Value value) {
   return op && isForward(op) && op->hasAttr(mem::kRecomputeAttr) && !isa<dist::UnitGatherOp>(op);
 }
 
+/// Whether a value is a view of a part of a gathered unit, such as a reshaped parameter: it would
+/// keep the unit gathered.
+static bool isOfUnit(Value value) {
+  Operation *op = value.getDefiningOp(), *source = viewedValue(value).getDefiningOp();
+  return op && op != source && isForward(op) && isa_and_nonnull<dist::UnitGatherOp>(source);
+}
+
 /// Adds the ops that compute `value` to the slice.
 void SliceCloner::need(Value value, Slice &slice) {
   SmallVector<Value> work{value};
@@ -52,7 +59,7 @@ void SliceCloner::need(Value value, Slice &slice) {
     if (!op || !slice.ops.insert(op))
       continue;
     for (Value operand : op->getOperands())
-      if (isRecomputed(operand) || operand.getDefiningOp<dist::UnitViewOp>())
+      if (isRecomputed(operand) || isOfUnit(operand))
         work.push_back(operand);
   }
 }
@@ -135,7 +142,9 @@ int64_t SliceCloner::run() {
     if (isForward(&op) || op.hasTrait<OpTrait::IsTerminator>())
       continue;
     for (OpOperand &operand : op.getOpOperands()) {
-      if (!isRecomputed(operand.get()))
+      // A part as it was gathered moves with the gather (MaterializeRecompute.cpp).
+      bool isReshaped = isOfUnit(operand.get()) && !operand.get().getDefiningOp<dist::UnitViewOp>();
+      if (!isRecomputed(operand.get()) && !isReshaped)
         continue;
       Slice &slice = slices[blocks.of(viewedValue(operand.get()).getDefiningOp())];
       slice.uses.push_back(&operand);
