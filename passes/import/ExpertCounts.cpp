@@ -68,6 +68,7 @@ private:
   FailureOr<SmallVector<Value>> build(Operation *op, const RowRelation &relation);
   LogicalResult addRows(Operation *op, OpOperand &operand);
   LogicalResult addSummed(Operation *op);
+  Value constant(Value value);
   /// Returns the operand as it is for one row; null if it changes from row to row otherwise.
   Value rowOperand(Value operand, int64_t dim);
 
@@ -75,6 +76,9 @@ private:
   Block block;
   int64_t rows;
   llvm::DenseMap<Value, RowValue> known;
+  /// What the ops of the block compute for the last expert, and which values are those of all.
+  llvm::DenseMap<Value, DenseElementsAttr> values;
+  llvm::DenseSet<Value> fixed;
 };
 
 } // namespace
@@ -108,7 +112,7 @@ Value OneRow::rowOperand(Value operand, int64_t dim) {
   if (value.kind == RowValue::Summed)
     return {};
   if (dim < 0)
-    return value.local;
+    return constant(operand);
   // What depends on the place of a row has no value that is known here.
   auto result = cast<OpResult>(operand);
   RowRelation relation = relateRows(result, dim);
@@ -155,7 +159,7 @@ LogicalResult OneRow::addSummed(Operation *op) {
   }
   SmallVector<Value> operands;
   for (Value operand : op->getOperands())
-    operands.push_back(known.lookup(operand).local);
+    operands.push_back(isSummed(operand) ? known.lookup(operand).local : constant(operand));
   OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(), op->getAttrs());
   for (auto [result, local] : llvm::zip(op->getResults(), b.create(state)->getResults()))
     known[result] = {RowValue::Summed, -1, local};
@@ -174,15 +178,22 @@ LogicalResult OneRow::add(Operation *op) {
   }
   if (hasSummed)
     return addSummed(op);
+  return success(); // built where it is read
+}
+
+/// Returns a value that no row has a part in.
+Value OneRow::constant(Value value) {
+  if (auto it = known.find(value); it != known.end())
+    return it->second.local;
   IRMapping mapping;
-  for (Value operand : op->getOperands())
-    mapping.map(operand, known.lookup(operand).local);
-  known[op->getResult(0)] = {RowValue::Constant, -1, b.clone(*op, mapping)->getResult(0)};
-  return success();
+  for (Value operand : value.getDefiningOp()->getOperands())
+    mapping.map(operand, constant(operand));
+  Value local = b.clone(*value.getDefiningOp(), mapping)->getResult(0);
+  known[value] = {RowValue::Constant, -1, local};
+  return local;
 }
 
 std::vector<int64_t> OneRow::contribution(Value value, int64_t expert) {
-  llvm::DenseMap<Value, DenseElementsAttr> values;
   auto argument = nn::tensorOf(block.getArgument(0));
   APInt number(argument.getElementTypeBitWidth(), expert, /*isSigned=*/true);
   values[block.getArgument(0)] = DenseElementsAttr::get(argument, number);
@@ -207,6 +218,8 @@ std::vector<int64_t> OneRow::contribution(Value value, int64_t expert) {
     return llvm::all_of(integers, [](int64_t i) { return i >= -1 && i <= 1; });
   };
   for (Operation &op : block) {
+    if (fixed.contains(op.getResult(0)))
+      continue;
     SmallVector<DenseElementsAttr> operands;
     for (Value operand : op.getOperands())
       operands.push_back(values.lookup(operand));
@@ -218,6 +231,8 @@ std::vector<int64_t> OneRow::contribution(Value value, int64_t expert) {
     if (!result)
       return {};
     values[op.getResult(0)] = result;
+    if (llvm::all_of(op.getOperands(), [&](Value operand) { return fixed.contains(operand); }))
+      fixed.insert(op.getResult(0));
     // Sums of at most one per row are exact in every type, and so are their casts.
     if (exact.contains(op.getResult(0)) && !toIntegers(result))
       return {};

@@ -113,7 +113,8 @@ def RecoverExpertsPass : Pass<"shale-recover-experts"> {
   let description = [{
     Rows that are sorted by expert, multiplied in groups (`nn.grouped_matmul`) and put back become
     matmuls of the rows as they are (`nn.expert_matmul`). So do their gradients. Other ops on the
-    sorted rows are done before the sort.
+    sorted rows are done before the sort. A matmul of one row with a matrix that is looked up for it
+    becomes the same.
 
     The number of an expert must come from the indices of `nn.top_k`, and the ends of the groups
     must count the rows of each expert. The ops that compute the ends are evaluated for each expert

@@ -6,20 +6,16 @@
 // rows does not depend on it. Where rows are put back, the sort is gone.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/GroupedMatmul.h"
-#include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Ops/Sort.h"
 #include "lib/Analysis/Rows.h"
 #include "lib/Folding/Fold.h"
 #include "lib/Support/DeadOps.h"
 #include "passes/import/ExpertCounts.h"
+#include "passes/import/ExpertLookups.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Passes.h"
 
@@ -74,132 +70,6 @@ static bool sortsOneLine(nn::TopKOp sort) {
   RankedTensorType input = tensor(sort.getInput());
   return sort.getSmallest() && input.getRank() == 1 && isa<IntegerType>(input.getElementType()) &&
          tensor(sort.getIndices()).getShape() == input.getShape();
-}
-
-/// Returns a bound of integers that are not negative: that of indices of lines, moved; none for
-/// others.
-static std::optional<int64_t> boundOf(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (auto sort = dyn_cast_or_null<nn::TopKOp>(op); sort && value == sort.getIndices())
-    return tensor(sort.getInput()).getShape().back();
-  bool keeps = isa_and_nonnull<ElementMoveOpInterface>(op) && !isa<nn::PadOp>(op);
-  keeps |= isa_and_nonnull<nn::CastOp>(op) &&
-           isa<IntegerType>(tensor(op->getOperand(0)).getElementType()) &&
-           !tensor(value).getElementType().isInteger(1);
-  if (!keeps || op->getNumOperands() == 0)
-    return std::nullopt;
-  int64_t bound = 0;
-  for (Value operand : op->getOperands()) {
-    std::optional<int64_t> own = boundOf(operand);
-    if (!own)
-      return std::nullopt;
-    bound = std::max(bound, *own);
-  }
-  return bound;
-}
-
-static bool isZero(Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : nullptr;
-  return dense && dense.isSplat() && dense.getSplatValue<APInt>().isZero();
-}
-
-/// Strips what does not change a list of indices: casts, dimensions of size 1, and the wrap of
-/// negative indices where there are none.
-static Value peelIndices(Value value) {
-  while (true) {
-    value = peelUnits(value);
-    if (auto cast = value.getDefiningOp<nn::CastOp>(); cast && boundOf(value)) {
-      value = cast.getInput();
-      continue;
-    }
-    auto select = value.getDefiningOp<nn::SelectOp>();
-    auto isNegative = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nullptr;
-    if (!isNegative || isNegative.getPredicate() != nn::Predicate::LT ||
-        isNegative.getLhs() != select.getOnFalse() || !isZero(isNegative.getRhs()) ||
-        !boundOf(select.getOnFalse()))
-      return value;
-    value = select.getOnFalse();
-  }
-}
-
-static DenseElementsAttr constantOf(Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-}
-
-/// Returns k if indices of [S] or [S, 1] pick each of `count` rows k times, in order; 0 otherwise.
-static int64_t timesRepeated(Value indices, int64_t count) {
-  DenseElementsAttr numbers = constantOf(indices);
-  RankedTensorType type = tensor(indices);
-  int64_t picks = type.getNumElements();
-  if (!numbers || count < 1 || picks < 1 || picks % count != 0 || type.getRank() < 1 ||
-      type.getDimSize(0) != picks)
-    return 0;
-  int64_t times = picks / count;
-  for (auto [place, number] : llvm::enumerate(numbers.getValues<APInt>()))
-    if (number.getSExtValue() != int64_t(place) / times)
-      return 0;
-  return times;
-}
-
-/// A lookup of slices along the first dimension of a table by a list of indices, or the sum of
-/// slices by such indices.
-struct Lookup {
-  Value table, indices; ///< the table is what is added if slices are summed
-  bool sums = false;
-
-  static std::optional<Lookup> of(Operation *op) {
-    if (auto gather = dyn_cast<nn::GatherOp>(op); gather && gather.getDim() == 0)
-      return Lookup{gather.getInput(), gather.getIndices()};
-    if (auto row = dyn_cast<nn::EmbeddingOp>(op); row && !row.getPadding())
-      return Lookup{row.getTable(), row.getIndices()};
-    if (auto gather = dyn_cast<nn::GatherNdOp>(op);
-        gather && gather.getBatchDims() == 0 && tensor(gather.getIndices()).getShape().back() == 1)
-      return Lookup{gather.getInput(), gather.getIndices()};
-    if (auto sum = dyn_cast<nn::GatherNdGradOp>(op);
-        sum && sum.getBatchDims() == 0 && tensor(sum.getIndices()).getShape().back() == 1)
-      return Lookup{sum.getGrad(), sum.getIndices(), true};
-    if (auto sum = dyn_cast<nn::EmbeddingGradOp>(op))
-      return Lookup{sum.getGrad(), sum.getIndices(), true};
-    return std::nullopt;
-  }
-};
-
-/// Returns what a lookup of rows that repeat in order gives; null for other lookups.
-static Value repeatRows(OpBuilder &b, Operation *op) {
-  std::optional<Lookup> lookup = Lookup::of(op);
-  if (!lookup)
-    return {};
-  RankedTensorType result = tensor(op->getResult(0)), table = tensor(lookup->table);
-  int64_t rows = (lookup->sums ? result : table).getDimSize(0);
-  int64_t times = timesRepeated(lookup->indices, rows);
-  if (times == 0 || result.getElementType() != table.getElementType())
-    return {};
-  Location loc = op->getLoc();
-  auto reshaped = [&](Value value, RankedTensorType type) -> Value {
-    if (value.getType() == type)
-      return value;
-    Operation *made = nn::ReshapeOp::create(b, loc, type, value);
-    return inherit(op, made), made->getResult(0);
-  };
-  RankedTensorType item = lookup->sums ? result : table;
-  SmallVector<int64_t> wide(item.getShape());
-  wide.insert(wide.begin() + 1, times);
-  RankedTensorType repeated = item.clone(wide);
-  if (times == 1)
-    return reshaped(lookup->table, result);
-  Operation *made;
-  if (lookup->sums) {
-    made = nn::ReduceOp::create(b, loc, result, nn::ReduceKind::Sum,
-                                reshaped(lookup->table, repeated), ArrayRef<int64_t>{1});
-    return inherit(op, made), made->getResult(0);
-  }
-  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(1, wide.size()));
-  dims.front() = 0;
-  made = nn::BroadcastOp::create(b, loc, repeated, lookup->table, dims);
-  inherit(op, made);
-  return reshaped(made->getResult(0), result);
 }
 
 Value ExpertFinder::createLike(Operation *op, ValueRange operands) {
@@ -356,10 +226,11 @@ namespace {
 struct RecoverExpertsPass : shale::impl::RecoverExpertsPassBase<RecoverExpertsPass> {
   void runOnOperation() override {
     getOperation()->walk([&](func::FuncOp function) {
-      bool groups = false;
-      function.walk([&](nn::GroupedMatmulOp) { groups = true; });
-      if (groups)
-        ExpertFinder(&getContext()).run(function.getBody().front());
+      Block &block = function.getBody().front();
+      if (multiplyLookedUp(block))
+        eraseDeadOps(block);
+      if (!block.getOps<nn::GroupedMatmulOp>().empty())
+        ExpertFinder(&getContext()).run(block);
     });
   }
 };

@@ -1,7 +1,7 @@
 // RUN: shale-opt --shale-recover-experts %s | FileCheck %s
 // RUN: shale-opt --shale-recover-experts %s -o %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --as f64 --tolerance 1e-12 | FileCheck %s --check-prefix=EQUAL
-// EQUAL-COUNT-10: values, 0 differ
+// EQUAL-COUNT-14: values, 0 differ
 
 // Counts of one-hot rows, from the experts before the sort.
 // CHECK-LABEL: func.func @one_hot
@@ -307,4 +307,62 @@ func.func @too_many(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x
   %index = nn.select %isneg, %wrapped, %places : tensor<12xi1>, tensor<12xi64>
   %y = nn.gather %products, %index dim = 0 : (tensor<12x4xf32>, tensor<12xi64>) -> tensor<12x4xf32>
   return %y : tensor<12x4xf32>
+}
+
+// A matrix that is looked up for each row, as [N, K] on the left.
+// CHECK-LABEL: func.func @looked_up
+// CHECK: %[[EXPERTS:.*]] = nn.reshape %{{.*}} : tensor<6x2xi64> -> tensor<12xi64>
+// CHECK: %[[Y:.*]] = nn.expert_matmul %{{.*}}, %arg3 transpose_rhs experts = %{{.*}} : (tensor<12x4xf32>, tensor<3x5x4xf32>, tensor<12xi64>) -> tensor<12x5xf32>
+// CHECK-NOT: nn.gather_nd
+func.func @looked_up(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>, %m: tensor<3x5x4xf32>, %rows: tensor<12x4xf32>) -> tensor<12x5x1xf32> {
+  %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x2xf32>, tensor<6x2xi64>
+  %experts = nn.reshape %expert : tensor<6x2xi64> -> tensor<12xi64>
+  %tuples = nn.reshape %experts : tensor<12xi64> -> tensor<12x1xi64>
+  %zero = nn.constant dense<0> : tensor<12x1xi64>
+  %size = nn.constant dense<3> : tensor<12x1xi64>
+  %negative = nn.compare lt %tuples, %zero : tensor<12x1xi64> -> tensor<12x1xi1>
+  %wrapped = nn.add %tuples, %size : tensor<12x1xi64>
+  %index = nn.select %negative, %wrapped, %tuples : tensor<12x1xi1>, tensor<12x1xi64>
+  %matrices = nn.gather_nd %m, %index batch_dims = 0 : (tensor<3x5x4xf32>, tensor<12x1xi64>) -> tensor<12x5x4xf32>
+  %columns = nn.reshape %rows : tensor<12x4xf32> -> tensor<12x4x1xf32>
+  %y = nn.matmul %matrices, %columns : (tensor<12x5x4xf32>, tensor<12x4x1xf32>) -> tensor<12x5x1xf32>
+  return %y : tensor<12x5x1xf32>
+}
+
+// As [K, N] on the right, turned, from a table of rows.
+// CHECK-LABEL: func.func @table
+// CHECK: nn.expert_matmul %{{.*}}, %arg3 transpose_rhs experts = %{{.*}} : (tensor<12x4xf32>, tensor<3x5x4xf32>, tensor<12xi64>) -> tensor<12x5xf32>
+func.func @table(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>, %m: tensor<3x5x4xf32>, %rows: tensor<12x4xf32>) -> tensor<12x1x5xf32> {
+  %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x2xf32>, tensor<6x2xi64>
+  %experts = nn.reshape %expert : tensor<6x2xi64> -> tensor<12xi64>
+  %table = nn.reshape %m : tensor<3x5x4xf32> -> tensor<3x20xf32>
+  %found = nn.embedding %table, %experts : (tensor<3x20xf32>, tensor<12xi64>) -> tensor<12x20xf32>
+  %matrices = nn.reshape %found : tensor<12x20xf32> -> tensor<12x5x4xf32>
+  %turned = nn.transpose %matrices perm = [0, 2, 1] : tensor<12x5x4xf32> -> tensor<12x4x5xf32>
+  %row = nn.reshape %rows : tensor<12x4xf32> -> tensor<12x1x4xf32>
+  %y = nn.matmul %row, %turned : (tensor<12x1x4xf32>, tensor<12x4x5xf32>) -> tensor<12x1x5xf32>
+  return %y : tensor<12x1x5xf32>
+}
+
+// Two rows for each matrix.
+// CHECK-LABEL: func.func @two_rows
+// CHECK-NOT: nn.expert_matmul
+func.func @two_rows(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>) -> tensor<3x2x4xf32> {
+  %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x1xf32>, tensor<6x1xi64>
+  %some = nn.slice %expert starts = [0, 0] limits = [3, 1] strides = [1, 1] : tensor<6x1xi64> -> tensor<3x1xi64>
+  %matrices = nn.gather_nd %w, %some batch_dims = 0 : (tensor<3x4x4xf32>, tensor<3x1xi64>) -> tensor<3x4x4xf32>
+  %pairs = nn.reshape %x : tensor<6x4xf32> -> tensor<3x2x4xf32>
+  %y = nn.matmul %pairs, %matrices : (tensor<3x2x4xf32>, tensor<3x4x4xf32>) -> tensor<3x2x4xf32>
+  return %y : tensor<3x2x4xf32>
+}
+
+// An index of a larger table may be out of range, where nn.gather_nd picks NaN.
+// CHECK-LABEL: func.func @out_of_range
+// CHECK-NOT: nn.expert_matmul
+func.func @out_of_range(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>) -> tensor<6x1x4xf32> {
+  %best, %expert = nn.top_k %x : tensor<6x4xf32> -> tensor<6x1xf32>, tensor<6x1xi64>
+  %matrices = nn.gather_nd %w, %expert batch_dims = 0 : (tensor<3x4x4xf32>, tensor<6x1xi64>) -> tensor<6x4x4xf32>
+  %row = nn.reshape %x : tensor<6x4xf32> -> tensor<6x1x4xf32>
+  %y = nn.matmul %row, %matrices : (tensor<6x1x4xf32>, tensor<6x4x4xf32>) -> tensor<6x1x4xf32>
+  return %y : tensor<6x1x4xf32>
 }

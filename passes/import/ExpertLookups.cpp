@@ -1,0 +1,213 @@
+//===- ExpertLookups.cpp - Rows by index ----------------------------------===//
+#include "passes/import/ExpertLookups.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/GroupedMatmul.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Sort.h"
+#include "passes/import/Matchers.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::recover;
+
+std::optional<int64_t> recover::boundOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto sort = dyn_cast_or_null<nn::TopKOp>(op); sort && value == sort.getIndices())
+    return tensor(sort.getInput()).getShape().back();
+  bool keeps = isa_and_nonnull<ElementMoveOpInterface>(op) && !isa<nn::PadOp>(op);
+  keeps |= isa_and_nonnull<nn::CastOp>(op) &&
+           isa<IntegerType>(tensor(op->getOperand(0)).getElementType()) &&
+           !tensor(value).getElementType().isInteger(1);
+  if (!keeps || op->getNumOperands() == 0)
+    return std::nullopt;
+  int64_t bound = 0;
+  for (Value operand : op->getOperands()) {
+    std::optional<int64_t> own = boundOf(operand);
+    if (!own)
+      return std::nullopt;
+    bound = std::max(bound, *own);
+  }
+  return bound;
+}
+
+static bool isZero(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : nullptr;
+  return dense && dense.isSplat() && dense.getSplatValue<APInt>().isZero();
+}
+
+Value recover::peelIndices(Value value) {
+  while (true) {
+    value = peelUnits(value);
+    if (auto cast = value.getDefiningOp<nn::CastOp>(); cast && boundOf(value)) {
+      value = cast.getInput();
+      continue;
+    }
+    auto select = value.getDefiningOp<nn::SelectOp>();
+    auto isNegative = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nullptr;
+    if (!isNegative || isNegative.getPredicate() != nn::Predicate::LT ||
+        isNegative.getLhs() != select.getOnFalse() || !isZero(isNegative.getRhs()) ||
+        !boundOf(select.getOnFalse()))
+      return value;
+    value = select.getOnFalse();
+  }
+}
+
+DenseElementsAttr recover::constantOf(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+}
+
+/// Returns k if indices of [S] or [S, 1] pick each of `count` rows k times, in order; 0 otherwise.
+static int64_t timesRepeated(Value indices, int64_t count) {
+  DenseElementsAttr numbers = constantOf(indices);
+  RankedTensorType type = tensor(indices);
+  int64_t picks = type.getNumElements();
+  if (!numbers || count < 1 || picks < 1 || picks % count != 0 || type.getRank() < 1 ||
+      type.getDimSize(0) != picks)
+    return 0;
+  int64_t times = picks / count;
+  for (auto [place, number] : llvm::enumerate(numbers.getValues<APInt>()))
+    if (number.getSExtValue() != int64_t(place) / times)
+      return 0;
+  return times;
+}
+
+std::optional<Lookup> Lookup::of(Operation *op) {
+  if (auto gather = dyn_cast<nn::GatherOp>(op); gather && gather.getDim() == 0)
+    return Lookup{gather.getInput(), gather.getIndices()};
+  if (auto row = dyn_cast<nn::EmbeddingOp>(op); row && !row.getPadding())
+    return Lookup{row.getTable(), row.getIndices()};
+  if (auto gather = dyn_cast<nn::GatherNdOp>(op);
+      gather && gather.getBatchDims() == 0 && tensor(gather.getIndices()).getShape().back() == 1)
+    return Lookup{gather.getInput(), gather.getIndices()};
+  if (auto sum = dyn_cast<nn::GatherNdGradOp>(op);
+      sum && sum.getBatchDims() == 0 && tensor(sum.getIndices()).getShape().back() == 1)
+    return Lookup{sum.getGrad(), sum.getIndices(), true};
+  if (auto sum = dyn_cast<nn::EmbeddingGradOp>(op))
+    return Lookup{sum.getGrad(), sum.getIndices(), true};
+  return std::nullopt;
+}
+
+Value recover::repeatRows(OpBuilder &b, Operation *op) {
+  std::optional<Lookup> lookup = Lookup::of(op);
+  if (!lookup)
+    return {};
+  RankedTensorType result = tensor(op->getResult(0)), table = tensor(lookup->table);
+  int64_t rows = (lookup->sums ? result : table).getDimSize(0);
+  int64_t times = timesRepeated(lookup->indices, rows);
+  if (times == 0 || result.getElementType() != table.getElementType())
+    return {};
+  Location loc = op->getLoc();
+  auto reshaped = [&](Value value, RankedTensorType type) -> Value {
+    if (value.getType() == type)
+      return value;
+    Operation *made = nn::ReshapeOp::create(b, loc, type, value);
+    return inherit(op, made), made->getResult(0);
+  };
+  RankedTensorType item = lookup->sums ? result : table;
+  SmallVector<int64_t> wide(item.getShape());
+  wide.insert(wide.begin() + 1, times);
+  RankedTensorType repeated = item.clone(wide);
+  if (times == 1)
+    return reshaped(lookup->table, result);
+  Operation *made;
+  if (lookup->sums) {
+    made = nn::ReduceOp::create(b, loc, result, nn::ReduceKind::Sum,
+                                reshaped(lookup->table, repeated), ArrayRef<int64_t>{1});
+    return inherit(op, made), made->getResult(0);
+  }
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(1, wide.size()));
+  dims.front() = 0;
+  made = nn::BroadcastOp::create(b, loc, repeated, lookup->table, dims);
+  inherit(op, made);
+  return reshaped(made->getResult(0), result);
+}
+
+/// Returns the table and the list of indices of a lookup [S, A, B] of matrices, whose last two
+/// dimensions may be exchanged (`turned`); none for other values.
+static std::optional<Lookup> lookedUpMatrices(Value value, bool &turned) {
+  turned = false;
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto transpose = dyn_cast<nn::TransposeOp>(op);
+        transpose && transpose.getPerm() == ArrayRef<int64_t>{0, 2, 1}) {
+      turned = !turned;
+      value = transpose.getInput();
+      continue;
+    }
+    std::optional<Lookup> lookup = Lookup::of(op);
+    // A lookup of rows of a table [E, A * B] is reshaped on both sides.
+    if (auto reshape = dyn_cast<nn::ReshapeOp>(op))
+      if (Operation *inner = reshape.getInput().getDefiningOp())
+        if (lookup = Lookup::of(inner); lookup && !lookup->sums) {
+          auto table = lookup->table.getDefiningOp<nn::ReshapeOp>();
+          ArrayRef<int64_t> matrix = tensor(value).getShape().drop_front();
+          if (!table || tensor(value).getRank() != 3 || tensor(table.getInput()).getRank() != 3 ||
+              tensor(table.getInput()).getShape().drop_front() != matrix)
+            return std::nullopt;
+          lookup->table = table.getInput();
+        }
+    if (!lookup || lookup->sums || tensor(lookup->table).getRank() != 3 ||
+        tensor(value).getRank() != 3)
+      return std::nullopt;
+    lookup->indices = peelIndices(lookup->indices);
+    return lookup;
+  }
+  return std::nullopt;
+}
+
+/// Multiplies the only row of each batch of a matmul with a matrix that is looked up, on either
+/// side. Returns the rows [S, N]; null for other matmuls.
+static Value multiplyRows(OpBuilder &b, nn::MatmulOp op) {
+  if (tensor(op.getResult()).getRank() != 3)
+    return {};
+  for (bool left : {true, false}) {
+    Value row = left ? op.getLhs() : op.getRhs(), matrix = left ? op.getRhs() : op.getLhs();
+    ArrayRef<int64_t> shape = tensor(op.getResult()).getShape();
+    if (shape[left ? 1 : 2] != 1)
+      continue;
+    bool turned;
+    std::optional<Lookup> lookup = lookedUpMatrices(matrix, turned);
+    int64_t rows = shape[0], columns = shape[left ? 2 : 1];
+    std::optional<int64_t> bound = lookup ? boundOf(lookup->indices) : std::nullopt;
+    if (!bound || *bound > tensor(lookup->table).getDimSize(0) ||
+        nn::elements(lookup->indices) != rows)
+      continue;
+    // As [K, N] on the right, as [N, K] on the left.
+    bool transposed = turned != (left ? op.getTransposeRhs() : !op.getTransposeLhs());
+    Location loc = op.getLoc();
+    auto flat = [&](Value value, ArrayRef<int64_t> to) -> Value {
+      RankedTensorType type = tensor(value).clone(to);
+      if (value.getType() == type)
+        return value;
+      auto made = nn::ReshapeOp::create(b, loc, type, value);
+      return inherit(op, made), made.getResult();
+    };
+    int64_t width = rows ? nn::elements(row) / rows : 0;
+    auto made = nn::ExpertMatmulOp::create(b, loc, tensor(op.getResult()).clone({rows, columns}),
+                                           flat(row, {rows, width}), lookup->table,
+                                           flat(lookup->indices, {rows}), transposed);
+    inherit(op, made);
+    return flat(made, shape);
+  }
+  return {};
+}
+
+bool recover::multiplyLookedUp(Block &block) {
+  bool found = false;
+  OpBuilder b(block.getParentOp()->getContext());
+  for (auto matmul : llvm::to_vector(block.getOps<nn::MatmulOp>())) {
+    b.setInsertionPoint(matmul);
+    if (Value rows = multiplyRows(b, matmul)) {
+      matmul.replaceAllUsesWith(rows);
+      found = true;
+    }
+  }
+  return found;
+}
