@@ -2,6 +2,7 @@
 #include "passes/autodiff/TrainingStep.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Support/DeadOps.h"
+#include "passes/autodiff/ExpertLoad.h"
 #include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;
@@ -72,6 +73,8 @@ LogicalResult StepBuilder::build() {
 /// Ends @step with the update, and sets its results.
 void StepBuilder::buildUpdate() {
   builder.setInsertionPoint(builder.getReturn());
+  ExpertLoad experts(builder);
+  experts.count(builder.getBody());
   PhaseScope phase(builder, nn::Phase::Update);
   StepChecks checks = update.build(scale, accumulation.getCount());
   StepResults results;
@@ -82,6 +85,8 @@ void StepBuilder::buildUpdate() {
     results.add(scale.getValue(), builder.metric("loss_scale"));
     scale.update(checks.finite); // a norm above the limit is no reason for another scale
   }
+  for (const auto &[name, value] : experts.build(builder.getLoc()))
+    results.add(value, builder.metric(name));
   update.addStates(results);
   statistics.addResults(builder, [](Value value) { return value; }, results);
   if (scale.isUsed())

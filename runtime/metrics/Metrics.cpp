@@ -5,6 +5,7 @@
 #include "runtime/core/Json.h"
 
 #include <cmath>
+#include <string_view>
 
 namespace shale::rt {
 
@@ -64,6 +65,48 @@ static void addRanks(const StepMetrics &m, std::string &line) {
   line += "]";
 }
 
+/// Appends text as the inside of a JSON string.
+static void addEscaped(std::string_view text, std::string &line) {
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      line += '\\';
+    line += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+}
+
+/// Appends the values of modules: an object for each group with one for each module.
+static void addModules(const StepMetrics &m, std::string &line) {
+  std::string_view group, module;
+  for (int i = 0; i < m.valueCount; ++i) {
+    std::string_view name = m.names[i];
+    size_t first = name.find('/'), last = name.rfind('/');
+    if (first == last) // or there is none
+      continue;
+    std::string_view ownGroup = name.substr(0, first),
+                     ownModule = name.substr(first + 1, last - first - 1);
+    bool opensGroup = ownGroup != group;
+    if (opensGroup) {
+      line += group.empty() ? ", \"" : "}}, \"";
+      addEscaped(ownGroup, line);
+      line += "\": {\"";
+    } else if (ownModule != module) {
+      line += "}, \"";
+    }
+    if (opensGroup || ownModule != module) {
+      addEscaped(ownModule, line);
+      line += "\": {\"";
+    } else {
+      line += ", \"";
+    }
+    group = ownGroup, module = ownModule;
+    addEscaped(name.substr(last + 1), line);
+    line += "\": ";
+    line += Number(m.values[i]).text;
+  }
+  if (!group.empty())
+    line += "}}";
+}
+
 void Metrics::record(const StepMetrics &m) {
   char head[1024];
   int size = 0;
@@ -88,6 +131,7 @@ void Metrics::record(const StepMetrics &m) {
   line.assign(head, size);
   if (m.rankSeconds)
     addRanks(m, line);
+  addModules(m, line);
   line += "}\n";
   file->append(line.data(), line.size());
 }

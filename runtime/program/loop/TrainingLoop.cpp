@@ -78,6 +78,10 @@ bool TrainingLoop::finishStep() {
   finished = queue.finish();
   lastMetrics.assign(finished.metrics, finished.metrics + program.metric_count);
   StepOutcome outcome = outcomeOf(setup, finished, position.norms);
+  // An evaluation below overwrites what the step returned, but not its copy.
+  outcome.metrics.names = program.metrics;
+  outcome.metrics.values = lastMetrics.data();
+  outcome.metrics.valueCount = program.metric_count;
   ++position.step;
   position.row = finished.firstRow + program.accumulate * data.training().rows();
   noteUnsavedStep();

@@ -50,6 +50,30 @@ StepMetrics stepOf(int64_t step) {
 }
 } // namespace
 
+TEST_F(Reported, ModulesInOneObjectPerGroup) {
+  const char *names[] = {
+      "loss",      "experts/a.b/largest", "experts/a.b/entropy", "experts/x\"y/z/largest",
+      "other/m/f", "plain/name"};
+  float values[] = {1, 0.5f, 0.25f, 1, NAN, 7};
+  StepMetrics metrics = stepOf(0);
+  metrics.names = names, metrics.values = values, metrics.valueCount = 6;
+  {
+    Metrics log(work + "/metrics.jsonl", 0);
+    log.record(metrics);
+    log.record(stepOf(1));
+    log.finish();
+  }
+  std::istringstream lines(text("metrics.jsonl"));
+  std::string first, second;
+  std::getline(lines, first), std::getline(lines, second);
+  nlohmann::json object = parseJson(first);
+  EXPECT_EQ(object["experts"].dump(),
+            R"({"a.b":{"entropy":0.25,"largest":0.5},"x\"y/z":{"largest":1}})");
+  EXPECT_EQ(object["other"].dump(), R"({"m":{"f":null}})");
+  EXPECT_FALSE(object.contains("plain"));
+  EXPECT_FALSE(parseJson(second).contains("experts"));
+}
+
 TEST(RankTimes, NameTheSlowestRank) {
   RankTimes times;
   auto name = [](int rank) { return "rank " + std::to_string(rank); };
