@@ -1,5 +1,5 @@
 //===- SplitSequence.cpp - Splits rows between the matmuls of a layer -----===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Data.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Passes.h"
@@ -156,10 +156,10 @@ void SequenceSplitter::scatter(OpResult result) {
   ++sums;
 }
 
-/// Returns the value of which `value` is a view, through any number of views.
+/// Returns the value of which `value` is a view or a repetition, through any number of them.
 static Value viewed(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isView(op) || op->getNumOperands() != 1)
+    if ((!isView(op) && !isa<nn::BroadcastOp>(op)) || op->getNumOperands() != 1)
       break;
     value = op->getOperand(0);
   }
