@@ -47,8 +47,8 @@ private:
   void rewrite(nn::ExpertMatmulOp op);
   void rewrite(nn::ExpertMatmulGradOp op);
   Order &orderOf(Operation *op, Value experts, int64_t count);
-  Value sort(Order &order, Value value);
-  Value sortAtSource(Order &order, Value value);
+  Value sort(Order &order, Value value, unsigned depth = 0);
+  Value sortAtSource(Order &order, Value value, unsigned depth);
   bool isSorted(const Order &order, Value value, unsigned depth = 0) const;
   Value gather(Value rows, Value places);
 
@@ -128,7 +128,7 @@ static std::pair<Value, int64_t> repeatedRows(Value value) {
 }
 
 /// Computes a value with sorted rows, or moves its rows.
-Value ExpertSorter::sortAtSource(Order &order, Value value) {
+Value ExpertSorter::sortAtSource(Order &order, Value value, unsigned depth) {
   if (isSameForRows(value, 0))
     return value;
   if (auto [rows, times] = repeatedRows(value); rows) {
@@ -144,18 +144,23 @@ Value ExpertSorter::sortAtSource(Order &order, Value value) {
     return isa<nn::ExpertMatmulOp, nn::ExpertMatmulGradOp>(user);
   };
   bool isOnlySorted = value.hasOneUse() || llvm::all_of(value.getUsers(), isMatmul);
-  if (relation.use != RowUse::Each || op->getNumResults() != 1 || op->getNumRegions() != 0 ||
+  constexpr unsigned kDepth = 64;
+  if (relation.use != RowUse::Each || depth == kDepth || op->getNumResults() != 1 ||
+      op->getNumRegions() != 0 ||
       llvm::any_of(relation.operands, [](int64_t dim) { return dim > 0; }) ||
       llvm::all_of(relation.operands, [](int64_t dim) { return dim < 0; }) ||
       (!isOnlySorted && !isSorted(order, value)))
     return gather(value, order.rows);
   SmallVector<Value> operands;
   for (auto [operand, dim] : llvm::zip(op->getOperands(), relation.operands))
-    operands.push_back(dim < 0 ? operand : sort(order, operand));
-  return cloneAs(b, op, operands, op->getResultTypes())->getResult(0);
+    operands.push_back(dim < 0 ? operand : sort(order, operand, depth + 1));
+  Operation *made = cloneAs(b, op, operands, op->getResultTypes());
+  if (Attribute phase = nn::phaseOf(listener.current))
+    made->setAttr(nn::kPhaseAttr, phase);
+  return made->getResult(0);
 }
 
-Value ExpertSorter::sort(Order &order, Value value) {
+Value ExpertSorter::sort(Order &order, Value value, unsigned depth) {
   if (auto it = order.sorted.find(value); it != order.sorted.end())
     return it->second;
   // What is moved in one phase is moved again in another, instead of being kept.
@@ -163,7 +168,7 @@ Value ExpertSorter::sort(Order &order, Value value) {
   if (auto it = order.moved.find(key); it != order.moved.end())
     return it->second;
   bool isComputed = isSorted(order, value);
-  Value sorted = sortAtSource(order, value);
+  Value sorted = sortAtSource(order, value, depth);
   (isComputed ? order.sorted[value] : order.moved[key]) = sorted;
   return sorted;
 }

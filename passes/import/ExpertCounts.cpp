@@ -25,8 +25,6 @@ namespace {
 
 /// Ops that a list of ends may be computed with; other values are no counts.
 constexpr unsigned kOpsAtMost = 256;
-/// Floats and integers up to it are added exactly in f32.
-constexpr int64_t kExact = int64_t(1) << 24;
 
 /// What a value is to the rows.
 struct RowValue {
@@ -76,12 +74,22 @@ private:
   Block block;
   int64_t rows;
   llvm::DenseMap<Value, RowValue> known;
+  /// By a constant and its dimension of the rows: what each row has; null if rows differ.
+  llvm::DenseMap<std::pair<Value, int64_t>, Value> rowsOfConstants;
   /// What the ops of the block compute for the last expert, and which values are those of all.
   llvm::DenseMap<Value, DenseElementsAttr> values;
   llvm::DenseSet<Value> fixed;
 };
 
 } // namespace
+
+/// Whether numbers of `rows` rows are exact in an element type. Counts in f32 and wider types are
+/// taken as exact: no device has so many rows that they are not.
+static bool countsExactly(Type element, int64_t rows) {
+  if (auto type = dyn_cast<FloatType>(element); type && type.getWidth() < 32)
+    return rows <= int64_t(1) << type.getFPMantissaWidth();
+  return !element.isInteger(1);
+}
 
 /// Builds an op with one row. Fails if it cannot be.
 FailureOr<SmallVector<Value>> OneRow::build(Operation *op, const RowRelation &relation) {
@@ -113,13 +121,18 @@ Value OneRow::rowOperand(Value operand, int64_t dim) {
     return {};
   if (dim < 0)
     return constant(operand);
+  auto [it, fresh] = rowsOfConstants.try_emplace({operand, dim});
+  if (!fresh)
+    return it->second;
   // What depends on the place of a row has no value that is known here.
   auto result = cast<OpResult>(operand);
   RowRelation relation = relateRows(result, dim);
   if (relation.use != RowUse::Each)
     return {};
   FailureOr<SmallVector<Value>> made = build(result.getOwner(), relation);
-  return failed(made) ? Value() : (*made)[result.getResultNumber()];
+  if (failed(made))
+    return {};
+  return rowsOfConstants[{operand, dim}] = (*made)[result.getResultNumber()];
 }
 
 LogicalResult OneRow::addRows(Operation *op, OpOperand &operand) {
@@ -130,6 +143,8 @@ LogicalResult OneRow::addRows(Operation *op, OpOperand &operand) {
   if (failed(made))
     return failure();
   bool sums = relation.use == RowUse::Sum;
+  if (sums && !countsExactly(nn::tensorOf(op->getResult(0)).getElementType(), rows))
+    return failure();
   for (auto [result, local, dim] : llvm::zip(op->getResults(), *made, relation.results))
     known[result] = {sums ? RowValue::Summed : RowValue::Row, dim, local};
   return success();
@@ -138,7 +153,7 @@ LogicalResult OneRow::addRows(Operation *op, OpOperand &operand) {
 /// Functions of sums must be linear: then they are sums of the functions of rows.
 LogicalResult OneRow::addSummed(Operation *op) {
   auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
-  if (!sharded)
+  if (!sharded || !countsExactly(nn::tensorOf(op->getResult(0)).getElementType(), rows))
     return failure();
   // Integers stay what they are; contribution() checks that they are.
   if (!isa<nn::CastOp>(op)) {
@@ -277,7 +292,7 @@ bool recover::areEndsOf(Value ends, Value experts) {
   int64_t rows = nn::elements(experts), count = nn::elements(ends);
   SmallVector<Value> others;
   llvm::SetVector<Operation *> ops = opsBetween(experts, ends, others);
-  if (rows < 2 || rows >= kExact || ops.empty())
+  if (rows < 2 || ops.empty())
     return false;
   OneRow row(experts, rows);
   for (Value other : others)

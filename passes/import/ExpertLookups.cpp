@@ -4,27 +4,36 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Ops/Sort.h"
+#include "lib/Folding/Fold.h"
 #include "passes/import/Matchers.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::recover;
 
+/// Whether an op changes the type of integers, none of which are truth values.
+static bool castsIntegers(Operation *op) {
+  auto isInteger = [](Value value) {
+    Type element = tensor(value).getElementType();
+    return isa<IntegerType>(element) && !element.isInteger(1);
+  };
+  return isa_and_nonnull<nn::CastOp>(op) && isInteger(op->getOperand(0)) &&
+         isInteger(op->getResult(0));
+}
+
 std::optional<int64_t> recover::boundOf(Value value) {
   Operation *op = value.getDefiningOp();
   if (auto sort = dyn_cast_or_null<nn::TopKOp>(op); sort && value == sort.getIndices())
     return tensor(sort.getInput()).getShape().back();
-  bool keeps = isa_and_nonnull<ElementMoveOpInterface>(op) && !isa<nn::PadOp>(op);
-  keeps |= isa_and_nonnull<nn::CastOp>(op) &&
-           isa<IntegerType>(tensor(op->getOperand(0)).getElementType()) &&
-           !tensor(value).getElementType().isInteger(1);
-  if (!keeps || op->getNumOperands() == 0)
+  bool moves = isa_and_nonnull<ElementMoveOpInterface>(op) && !isa<nn::PadOp, nn::CastOp>(op);
+  if ((!moves && !castsIntegers(op)) || op->getNumOperands() == 0)
     return std::nullopt;
   int64_t bound = 0;
   for (Value operand : op->getOperands()) {
@@ -45,8 +54,8 @@ static bool isZero(Value value) {
 Value recover::peelIndices(Value value) {
   while (true) {
     value = peelUnits(value);
-    if (auto cast = value.getDefiningOp<nn::CastOp>(); cast && boundOf(value)) {
-      value = cast.getInput();
+    if (Operation *cast = value.getDefiningOp(); castsIntegers(cast) && boundOf(value)) {
+      value = cast->getOperand(0);
       continue;
     }
     auto select = value.getDefiningOp<nn::SelectOp>();
@@ -60,21 +69,117 @@ Value recover::peelIndices(Value value) {
 }
 
 DenseElementsAttr recover::constantOf(Value value) {
+  constexpr int64_t kShort = 1 << 16;
+  if (auto iota = value.getDefiningOp<nn::IotaOp>(); iota && nn::elements(value) <= kShort)
+    return folding::fold(iota, ArrayRef<DenseElementsAttr>());
   auto constant = value.getDefiningOp<nn::ConstantOp>();
   return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
 }
 
+/// Returns the elements of a constant whose elements are equal; null for others.
+static DenseElementsAttr uniformOf(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  return dense && dense.isSplat() ? dense : DenseElementsAttr();
+}
+
+/// Returns the integer of such a constant.
+static std::optional<int64_t> uniformInteger(Value value) {
+  DenseElementsAttr dense = uniformOf(value);
+  if (!dense || !isa<IntegerType>(dense.getElementType()))
+    return std::nullopt;
+  APInt number = dense.getSplatValue<APInt>();
+  return number.getBitWidth() == 1 ? number.getZExtValue() : number.getSExtValue();
+}
+
+bool recover::isNotNegative(Value value) {
+  value = peelUnits(value);
+  if (value.getDefiningOp<nn::IotaOp>() || boundOf(value))
+    return true;
+  if (std::optional<int64_t> number = uniformInteger(value))
+    return *number >= 0;
+  auto quotient = value.getDefiningOp<nn::DivOp>();
+  return quotient && uniformInteger(quotient.getRhs()).value_or(0) > 0 &&
+         isNotNegative(quotient.getLhs());
+}
+
+/// Computes an elementwise op on constants, each of equal elements.
+static Value foldUniform(OpBuilder &b, Operation *op, ValueRange operands) {
+  SmallVector<DenseElementsAttr> ones;
+  RankedTensorType result = tensor(op->getResult(0));
+  SmallVector<int64_t> one(result.getRank(), 1);
+  Block block;
+  SmallVector<Value> arguments;
+  for (Value operand : operands) {
+    DenseElementsAttr dense = uniformOf(operand);
+    if (!dense)
+      return {};
+    ones.push_back(dense.resizeSplat(tensor(operand).clone(one)));
+    arguments.push_back(block.addArgument(ones.back().getType(), op->getLoc()));
+  }
+  OpBuilder inside(op->getContext());
+  inside.setInsertionPointToEnd(&block);
+  OperationState state(op->getLoc(), op->getName(), arguments, result.clone(one), op->getAttrs());
+  DenseElementsAttr folded = folding::fold(inside.create(state), ones);
+  return folded ? nn::ConstantOp::create(b, op->getLoc(), folded.resizeSplat(result)) : Value();
+}
+
+Value recover::simplifyIndices(OpBuilder &b, Operation *op, ValueRange operands) {
+  if (!isa<ElementwiseOpInterface>(op) || operands.empty() ||
+      tensor(op->getResult(0)).getNumElements() == 0)
+    return {};
+  if (Value folded = foldUniform(b, op, operands))
+    return folded;
+  auto truth = [&](bool value) -> Value {
+    RankedTensorType type = tensor(op->getResult(0));
+    return nn::ConstantOp::create(b, op->getLoc(), DenseElementsAttr::get(type, value));
+  };
+  auto is = [&](unsigned number, int64_t wanted) {
+    return uniformInteger(operands[number]) == wanted;
+  };
+  if (auto compare = dyn_cast<nn::CompareOp>(op)) {
+    bool isSign = isZero(operands[1]) && isNotNegative(operands[0]);
+    if (isSign && compare.getPredicate() == nn::Predicate::LT)
+      return truth(false);
+    if (isSign && compare.getPredicate() == nn::Predicate::GE)
+      return truth(true);
+  } else if (isa<nn::SelectOp>(op)) {
+    if (std::optional<int64_t> condition = uniformInteger(operands[0]))
+      return operands[*condition ? 1 : 2];
+  } else if (isa<nn::AndOp>(op)) {
+    if (is(0, 0) || is(1, 0))
+      return truth(false);
+  } else if (isa<nn::SubOp, nn::AddOp>(op) &&
+             isa<IntegerType>(tensor(op->getResult(0)).getElementType()) && is(1, 0)) {
+    return operands[0];
+  }
+  return {};
+}
+
 /// Returns k if indices of [S] or [S, 1] pick each of `count` rows k times, in order; 0 otherwise.
 static int64_t timesRepeated(Value indices, int64_t count) {
-  DenseElementsAttr numbers = constantOf(indices);
   RankedTensorType type = tensor(indices);
   int64_t picks = type.getNumElements();
-  if (!numbers || count < 1 || picks < 1 || picks % count != 0 || type.getRank() < 1 ||
+  if (count < 1 || picks < 1 || picks % count != 0 || type.getRank() < 1 ||
       type.getDimSize(0) != picks)
     return 0;
   int64_t times = picks / count;
-  for (auto [place, number] : llvm::enumerate(numbers.getValues<APInt>()))
-    if (number.getSExtValue() != int64_t(place) / times)
+  // The number of the pick, divided by k.
+  Value number = peelUnits(indices);
+  int64_t divisor = 1;
+  if (auto quotient = number.getDefiningOp<nn::DivOp>())
+    if (std::optional<int64_t> by = uniformInteger(quotient.getRhs())) {
+      divisor = *by;
+      number = peelUnits(quotient.getLhs());
+    }
+  if (auto iota = number.getDefiningOp<nn::IotaOp>();
+      iota && tensor(number).getDimSize(iota.getDim()) == picks)
+    return divisor == times ? times : 0;
+  DenseElementsAttr numbers = constantOf(indices);
+  if (!numbers)
+    return 0;
+  for (auto [place, value] : llvm::enumerate(numbers.getValues<APInt>()))
+    if (value.getSExtValue() != int64_t(place) / times)
       return 0;
   return times;
 }
@@ -175,6 +280,8 @@ static Value multiplyRows(OpBuilder &b, nn::MatmulOp op) {
     bool turned;
     std::optional<Lookup> lookup = lookedUpMatrices(matrix, turned);
     int64_t rows = shape[0], columns = shape[left ? 2 : 1];
+    if (rows == 0)
+      continue;
     std::optional<int64_t> bound = lookup ? boundOf(lookup->indices) : std::nullopt;
     if (!bound || *bound > tensor(lookup->table).getDimSize(0) ||
         nn::elements(lookup->indices) != rows)
@@ -189,7 +296,7 @@ static Value multiplyRows(OpBuilder &b, nn::MatmulOp op) {
       auto made = nn::ReshapeOp::create(b, loc, type, value);
       return inherit(op, made), made.getResult();
     };
-    int64_t width = rows ? nn::elements(row) / rows : 0;
+    int64_t width = nn::elements(row) / rows;
     auto made = nn::ExpertMatmulOp::create(b, loc, tensor(op.getResult()).clone({rows, columns}),
                                            flat(row, {rows, width}), lookup->table,
                                            flat(lookup->indices, {rows}), transposed);

@@ -24,8 +24,13 @@ std::optional<int64_t> boundOf(mlir::Value value);
 /// Strips what does not change a list of indices: casts, dimensions of size 1, and the wrap of
 /// negative indices where there are none.
 mlir::Value peelIndices(mlir::Value value);
-/// Returns the elements of a constant; null for other values.
+/// Whether integers are known not to be negative.
+bool isNotNegative(mlir::Value value);
+/// Returns the elements of a constant, or of a short list of numbers; null for other values.
 mlir::DenseElementsAttr constantOf(mlir::Value value);
+/// Returns what an elementwise op of indices gives if constants and signs of its operands decide
+/// it, as the wrap of negative indices does, without a list of the elements; null otherwise.
+mlir::Value simplifyIndices(mlir::OpBuilder &b, mlir::Operation *op, mlir::ValueRange operands);
 /// Returns what a lookup of rows that repeat in order gives; null for other ops.
 mlir::Value repeatRows(mlir::OpBuilder &b, mlir::Operation *op);
 

@@ -152,7 +152,7 @@ def RecoverExpertsPass : Pass<"shale-recover-experts"> {
     }
     ```
   }];
-  let dependentDialects = ["::shale::nn::NNDialect"];
+  let dependentDialects = ["::shale::dist::DistDialect", "::shale::nn::NNDialect"];
 }
 
 def RecoverNormPass : Pass<"shale-recover-norm"> {

@@ -6,9 +6,10 @@
 // rows does not depend on it. Where rows are put back, the sort is gone.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Sort.h"
 #include "lib/Analysis/Rows.h"
@@ -73,6 +74,8 @@ static bool sortsOneLine(nn::TopKOp sort) {
 }
 
 Value ExpertFinder::createLike(Operation *op, ValueRange operands) {
+  if (Value simple = simplifyIndices(b, op, operands))
+    return simple;
   OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(), op->getAttrs());
   Operation *made = b.create(state);
   SmallVector<DenseElementsAttr> constants = llvm::map_to_vector(operands, constantOf);
@@ -103,12 +106,8 @@ void ExpertFinder::visitSort(nn::TopKOp sort) {
   }
   RankedTensorType type = tensor(sort.getIndices());
   b.setInsertionPoint(sort);
-  auto iota = nn::IotaOp::create(b, sort.getLoc(), type, 0);
-  DenseElementsAttr numbers = folding::fold(iota, ArrayRef<DenseElementsAttr>());
-  if (numbers)
-    sorted[sort.getIndices()] = {sort, nn::ConstantOp::create(b, sort.getLoc(), numbers), 0};
+  sorted[sort.getIndices()] = {sort, nn::IotaOp::create(b, sort.getLoc(), type, 0), 0};
   sorted[sort.getValues()] = {sort, sort.getInput(), 0};
-  iota.erase();
 }
 
 /// Replaces a lookup of sorted rows by the places that the sort gave them.
@@ -214,8 +213,8 @@ void ExpertFinder::run(Block &block) {
   for (Operation *op : groups) {
     SortedRows rows = sorted.lookup(op->getResult(0));
     b.setInsertionPoint(op);
-    auto again = nn::GatherOp::create(b, op->getLoc(), op->getResult(0).getType(), rows.plain,
-                                      rows.sort.getIndices(), 0);
+    auto again = nn::EmbeddingOp::create(b, op->getLoc(), op->getResult(0).getType(), rows.plain,
+                                         rows.sort.getIndices(), IntegerAttr());
     inherit(op, again);
     op->getResult(0).replaceAllUsesWith(again);
   }
@@ -226,6 +225,8 @@ namespace {
 struct RecoverExpertsPass : shale::impl::RecoverExpertsPassBase<RecoverExpertsPass> {
   void runOnOperation() override {
     getOperation()->walk([&](func::FuncOp function) {
+      if (function.isExternal())
+        return;
       Block &block = function.getBody().front();
       if (multiplyLookedUp(block))
         eraseDeadOps(block);

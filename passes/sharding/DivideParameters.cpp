@@ -66,6 +66,8 @@ static std::pair<BlockArgument, int64_t> parameterAlong(Operation *op, int64_t d
   if (dim >= int64_t(rule.results[0].size()) || rule.results[0][dim].size() != 1)
     return {};
   int64_t factor = rule.results[0][dim][0];
+  if (rule.factors[factor].kind != FactorKind::Parallel || rule.factors[factor].contiguous)
+    return {};
   std::pair<BlockArgument, int64_t> found;
   for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
     for (auto [place, factors] : llvm::enumerate(dims))
@@ -86,12 +88,15 @@ static bool follow(Operation *op, Chain &chain) {
   ArrayRef<int64_t> shape = shapeOf(from);
   if (isa<ElementwiseOpInterface>(op) && op->getNumOperands() == 2) { // with a value per column
     Value other = op->getOperand(op->getOperand(0) == from ? 1 : 0);
-    auto [bias, place] = parameterAlong(other.getDefiningOp(), dim);
+    Operation *spread = other.getDefiningOp();
+    if (!isa_and_nonnull<nn::BroadcastOp, IndexUserOpInterface>(spread))
+      return false;
+    auto [bias, place] = parameterAlong(spread, dim);
     if (!bias || !bias.hasOneUse() || chain.bias || !other.hasOneUse() ||
         shapeOf(bias)[place] != shape[dim] || unit != 1)
       return false;
     chain.bias = bias;
-    chain.spread = other.getDefiningOp();
+    chain.spread = spread;
     chain.biasDim = place;
     chain.cuts.push_back({dim, unit});
     return true;

@@ -1,7 +1,10 @@
 // RUN: shale-opt --shale-recover-experts %s | FileCheck %s
 // RUN: shale-opt --shale-recover-experts %s -o %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --as f64 --tolerance 1e-12 | FileCheck %s --check-prefix=EQUAL
-// EQUAL-COUNT-14: values, 0 differ
+// EQUAL-COUNT-17: values, 0 differ
+
+// RUN: shale-run --check-gradient %t.mlir --function=leaves | FileCheck %s --check-prefix=GRADIENT
+// GRADIENT: @leaves argument 0: {{.*}}, largest error {{(0|[0-9.]+e-(0[4-9]|[1-9][0-9]))$}}
 
 // Counts of one-hot rows, from the experts before the sort.
 // CHECK-LABEL: func.func @one_hot
@@ -146,7 +149,7 @@ func.func @bias(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4x
 // CHECK-LABEL: func.func @leaves
 // CHECK: %[[SORTED:.*]], %[[ORDER:.*]] = nn.top_k %{{.*}} smallest
 // CHECK: %[[Y:.*]] = nn.expert_matmul
-// CHECK: %[[OUT:.*]] = nn.gather %[[Y]], %[[ORDER]] dim = 0
+// CHECK: %[[OUT:.*]] = nn.embedding %[[Y]], %[[ORDER]]
 // CHECK: return %[[OUT]]
 func.func @leaves(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>) -> tensor<12x4xf32> {
   %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x2xf32>, tensor<6x2xi64>
@@ -366,3 +369,96 @@ func.func @out_of_range(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tenso
   %y = nn.matmul %row, %matrices : (tensor<6x1x4xf32>, tensor<6x4x4xf32>) -> tensor<6x1x4xf32>
   return %y : tensor<6x1x4xf32>
 }
+
+// The number of an expert that was a truth value is another number.
+// CHECK-LABEL: func.func @truths
+// CHECK: nn.grouped_matmul
+func.func @truths(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>) -> tensor<12x4xf32> {
+  %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x2xf32>, tensor<6x2xi64>
+  %number = nn.reshape %expert : tensor<6x2xi64> -> tensor<12xi64>
+  %truth = nn.cast %number : tensor<12xi64> -> tensor<12xi1>
+  %experts = nn.cast %truth : tensor<12xi1> -> tensor<12xi64>
+  %sorted, %order = nn.top_k %experts smallest : tensor<12xi64> -> tensor<12xi64>, tensor<12xi64>
+  %two = nn.constant dense<2> : tensor<12xi64>
+  %token = nn.div %order, %two : tensor<12xi64>
+  %tuples = nn.reshape %token : tensor<12xi64> -> tensor<12x1xi64>
+  %rows = nn.gather_nd %x, %tuples batch_dims = 0 : (tensor<6x4xf32>, tensor<12x1xi64>) -> tensor<12x4xf32>
+  %numbers = nn.iota dim = 1 : tensor<12x3xi64>
+  %wide = nn.broadcast %experts dims = [0] : tensor<12xi64> -> tensor<12x3xi64>
+  %mine = nn.compare eq %wide, %numbers : tensor<12x3xi64> -> tensor<12x3xi1>
+  %ones = nn.cast %mine : tensor<12x3xi1> -> tensor<12x3xi32>
+  %counts = nn.reduce sum %ones dims = [0] : tensor<12x3xi32> -> tensor<3xi32>
+  %ends = nn.cumsum %counts dim = 0 : tensor<3xi32>
+  %products = nn.grouped_matmul %rows, %w ends = %ends : (tensor<12x4xf32>, tensor<3x4x4xf32>, tensor<3xi32>) -> tensor<12x4xf32>
+  %zero = nn.constant dense<0> : tensor<12xi64>
+  %s, %places = nn.top_k %order smallest : tensor<12xi64> -> tensor<12xi64>, tensor<12xi64>
+  %isneg = nn.compare lt %places, %zero : tensor<12xi64> -> tensor<12xi1>
+  %size = nn.constant dense<12> : tensor<12xi64>
+  %wrapped = nn.add %places, %size : tensor<12xi64>
+  %index = nn.select %isneg, %wrapped, %places : tensor<12xi1>, tensor<12xi64>
+  %y = nn.gather %products, %index dim = 0 : (tensor<12x4xf32>, tensor<12xi64>) -> tensor<12x4xf32>
+  return %y : tensor<12x4xf32>
+}
+
+// Counts that became truth values are no counts.
+// CHECK-LABEL: func.func @any
+// CHECK: nn.grouped_matmul
+func.func @any(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>) -> tensor<12x4xf32> {
+  %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x2xf32>, tensor<6x2xi64>
+  %experts = nn.reshape %expert : tensor<6x2xi64> -> tensor<12xi64>
+  %sorted, %order = nn.top_k %experts smallest : tensor<12xi64> -> tensor<12xi64>, tensor<12xi64>
+  %two = nn.constant dense<2> : tensor<12xi64>
+  %token = nn.div %order, %two : tensor<12xi64>
+  %tuples = nn.reshape %token : tensor<12xi64> -> tensor<12x1xi64>
+  %rows = nn.gather_nd %x, %tuples batch_dims = 0 : (tensor<6x4xf32>, tensor<12x1xi64>) -> tensor<12x4xf32>
+  %numbers = nn.iota dim = 1 : tensor<12x3xi64>
+  %wide = nn.broadcast %experts dims = [0] : tensor<12xi64> -> tensor<12x3xi64>
+  %mine = nn.compare eq %wide, %numbers : tensor<12x3xi64> -> tensor<12x3xi1>
+  %ones = nn.cast %mine : tensor<12x3xi1> -> tensor<12x3xi32>
+  %counts = nn.reduce sum %ones dims = [0] : tensor<12x3xi32> -> tensor<3xi32>
+  %some = nn.cast %counts : tensor<3xi32> -> tensor<3xi1>
+  %one = nn.cast %some : tensor<3xi1> -> tensor<3xi32>
+  %ends = nn.cumsum %one dim = 0 : tensor<3xi32>
+  %products = nn.grouped_matmul %rows, %w ends = %ends : (tensor<12x4xf32>, tensor<3x4x4xf32>, tensor<3xi32>) -> tensor<12x4xf32>
+  %zero = nn.constant dense<0> : tensor<12xi64>
+  %s, %places = nn.top_k %order smallest : tensor<12xi64> -> tensor<12xi64>, tensor<12xi64>
+  %isneg = nn.compare lt %places, %zero : tensor<12xi64> -> tensor<12xi1>
+  %size = nn.constant dense<12> : tensor<12xi64>
+  %wrapped = nn.add %places, %size : tensor<12xi64>
+  %index = nn.select %isneg, %wrapped, %places : tensor<12xi1>, tensor<12xi64>
+  %y = nn.gather %products, %index dim = 0 : (tensor<12x4xf32>, tensor<12xi64>) -> tensor<12x4xf32>
+  return %y : tensor<12x4xf32>
+}
+
+// What depends on the places of rows is no count of them.
+// CHECK-LABEL: func.func @places
+// CHECK: nn.grouped_matmul
+func.func @places(%x: tensor<6x4xf32>, %scores: tensor<6x3xf32>, %w: tensor<3x4x4xf32>) -> tensor<12x4xf32> {
+  %best, %expert = nn.top_k %scores : tensor<6x3xf32> -> tensor<6x2xf32>, tensor<6x2xi64>
+  %experts = nn.reshape %expert : tensor<6x2xi64> -> tensor<12xi64>
+  %sorted, %order = nn.top_k %experts smallest : tensor<12xi64> -> tensor<12xi64>, tensor<12xi64>
+  %two = nn.constant dense<2> : tensor<12xi64>
+  %token = nn.div %order, %two : tensor<12xi64>
+  %tuples = nn.reshape %token : tensor<12xi64> -> tensor<12x1xi64>
+  %rows = nn.gather_nd %x, %tuples batch_dims = 0 : (tensor<6x4xf32>, tensor<12x1xi64>) -> tensor<12x4xf32>
+  %numbers = nn.iota dim = 1 : tensor<12x3xi64>
+  %wide = nn.broadcast %experts dims = [0] : tensor<12xi64> -> tensor<12x3xi64>
+  %mine = nn.compare eq %wide, %numbers : tensor<12x3xi64> -> tensor<12x3xi1>
+  %ones = nn.cast %mine : tensor<12x3xi1> -> tensor<12x3xi32>
+  %place = nn.iota dim = 0 : tensor<12x3xi32>
+  %weighed = nn.mul %ones, %place : tensor<12x3xi32>
+  %counts = nn.reduce sum %weighed dims = [0] : tensor<12x3xi32> -> tensor<3xi32>
+  %ends = nn.cumsum %counts dim = 0 : tensor<3xi32>
+  %products = nn.grouped_matmul %rows, %w ends = %ends : (tensor<12x4xf32>, tensor<3x4x4xf32>, tensor<3xi32>) -> tensor<12x4xf32>
+  %zero = nn.constant dense<0> : tensor<12xi64>
+  %s, %places = nn.top_k %order smallest : tensor<12xi64> -> tensor<12xi64>, tensor<12xi64>
+  %isneg = nn.compare lt %places, %zero : tensor<12xi64> -> tensor<12xi1>
+  %size = nn.constant dense<12> : tensor<12xi64>
+  %wrapped = nn.add %places, %size : tensor<12xi64>
+  %index = nn.select %isneg, %wrapped, %places : tensor<12xi1>, tensor<12xi64>
+  %y = nn.gather %products, %index dim = 0 : (tensor<12x4xf32>, tensor<12xi64>) -> tensor<12x4xf32>
+  return %y : tensor<12x4xf32>
+}
+
+// CHECK-LABEL: func.func private @declared
+func.func private @declared(%x: tensor<6x4xf32>)

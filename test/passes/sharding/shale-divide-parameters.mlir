@@ -202,3 +202,52 @@ func.func @rows(%x: tensor<10x8xf32>, %w: tensor<4x8x12xf32> {nn.state = @up}, %
   %up = nn.slice %2 starts = [0, 6] limits = [10, 12] strides = [1, 1] : tensor<10x12xf32> -> tensor<10x6xf32>
   return %gate, %up : tensor<10x6xf32>, tensor<10x6xf32>
 }
+
+// -----
+
+// A value per column that is computed from all columns of a parameter, one that is a part of it, and another matmul.
+// CHECK-LABEL: func.func @sums
+// CHECK: nn.matmul %arg0, %arg1 : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+// CHECK-LABEL: func.func @part
+// CHECK: nn.matmul %arg0, %arg1 : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+// CHECK-LABEL: func.func @gates
+// CHECK: nn.matmul %arg0, %arg1 : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @w role = param type = tensor<8x16xf32>
+nn.state @v role = param type = tensor<4x16xf32>
+func.func @sums(%x: tensor<4x8xf32>, %w: tensor<8x16xf32> {nn.state = @w}, %v: tensor<4x16xf32> {nn.state = @v}) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %1 = nn.cumsum %v dim = 1 : tensor<4x16xf32>
+  %2 = nn.add %0, %1 : tensor<4x16xf32>
+  %a = nn.slice %2 starts = [0, 0] limits = [4, 8] strides = [1, 1] : tensor<4x16xf32> -> tensor<4x8xf32>
+  %b = nn.slice %2 starts = [0, 8] limits = [4, 16] strides = [1, 1] : tensor<4x16xf32> -> tensor<4x8xf32>
+  return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @w role = param type = tensor<8x16xf32>
+nn.state @v role = param type = tensor<6x16xf32>
+func.func @part(%x: tensor<4x8xf32>, %w: tensor<8x16xf32> {nn.state = @w}, %v: tensor<6x16xf32> {nn.state = @v}) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %1 = nn.slice %v starts = [0, 0] limits = [4, 16] strides = [1, 1] : tensor<6x16xf32> -> tensor<4x16xf32>
+  %2 = nn.add %0, %1 : tensor<4x16xf32>
+  %a = nn.slice %2 starts = [0, 0] limits = [4, 8] strides = [1, 1] : tensor<4x16xf32> -> tensor<4x8xf32>
+  %b = nn.slice %2 starts = [0, 8] limits = [4, 16] strides = [1, 1] : tensor<4x16xf32> -> tensor<4x8xf32>
+  return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @w role = param type = tensor<8x16xf32>
+nn.state @v role = param type = tensor<8x16xf32>
+func.func @gates(%x: tensor<4x8xf32>, %w: tensor<8x16xf32> {nn.state = @w}, %v: tensor<8x16xf32> {nn.state = @v}) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %1 = nn.matmul %x, %v : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %2 = nn.add %0, %1 : tensor<4x16xf32>
+  %a = nn.slice %2 starts = [0, 0] limits = [4, 8] strides = [1, 1] : tensor<4x16xf32> -> tensor<4x8xf32>
+  %b = nn.slice %2 starts = [0, 8] limits = [4, 16] strides = [1, 1] : tensor<4x16xf32> -> tensor<4x8xf32>
+  return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
+}

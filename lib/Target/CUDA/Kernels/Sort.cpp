@@ -234,6 +234,10 @@ struct TopKKernel : cuda::OwnKernelOpInterface::ExternalModel<TopKKernel, TopKOp
     auto op = cast<TopKOp>(raw);
     Threads t(b, function);
     int64_t size = tensorOf(op.getInput()).getShape().back();
+    constexpr int64_t kAtMost = int64_t(1) << 20;
+    if (size > kAtMost)
+      return op.emitOpError() << "orders lines of at most " << kAtMost
+                              << " elements on GPUs, where all pairs are compared; got " << size;
     Value own = t.add(t.mul(t.block(), t.index(kLineThreads)), t.thread());
     t.when(t.less(own, t.index(elements(op.getInput()))), [&] {
       Value row = arith::DivUIOp::create(b, t.loc, own, t.index(size));
