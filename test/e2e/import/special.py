@@ -23,7 +23,6 @@ from runner import MODELS, Deviates, main, read_safetensors, run, save_safetenso
 KNOWN = {
     "value of sign at nan": "0 in PyTorch",
     "value of gelu at inf": "NaN in PyTorch's vector code, as infinity times 0",
-    "value of sort at 1, nan, 2, 0": "NaN is the smallest, and the largest in PyTorch",
     "value of atan2 at inf, nan": "a number",
     "gradient of sinh at -88": "overflows within a factor of 6 of the largest number",
     "gradient of cosh at -88": "overflows within a factor of 6 of the largest number",
