@@ -43,7 +43,7 @@ static RowRelation relate(Operation *op, int64_t dim,
   RowRelation relation;
   relation.factor = tensor[dim][0];
   const Factor &factor = rule.factors[relation.factor];
-  // What is computed with indexes along the factor changes with the order.
+  // An op that computes with indexes along the factor depends on the order of rows.
   if (factor.contiguous || failed(addDims(rule.operands, relation.factor, relation.operands)) ||
       failed(addDims(rule.results, relation.factor, relation.results)))
     return {};

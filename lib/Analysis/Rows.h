@@ -7,8 +7,8 @@
 
 namespace shale {
 
-/// What an op does with rows: the parts of tensors at one index of a dimension that runs along a
-/// list of items, such as tokens.
+/// How an op uses rows. A dimension of a tensor counts items, such as tokens; a row is the part of
+/// the tensor that belongs to one item.
 enum class RowUse {
   None, ///< something else
   Each, ///< a row of a result is made of the same row of operands: other orders give other orders

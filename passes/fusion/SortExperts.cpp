@@ -163,7 +163,8 @@ Value ExpertSorter::sortAtSource(Order &order, Value value, unsigned depth) {
 Value ExpertSorter::sort(Order &order, Value value, unsigned depth) {
   if (auto it = order.sorted.find(value); it != order.sorted.end())
     return it->second;
-  // What is moved in one phase is moved again in another, instead of being kept.
+  // Each phase moves its rows itself, so that the forward pass does not keep them for the backward
+  // pass.
   std::pair<Value, Attribute> key{value, nn::phaseOf(listener.current)};
   if (auto it = order.moved.find(key); it != order.moved.end())
     return it->second;

@@ -43,11 +43,6 @@ static bool isLowest(double number) {
   return false;
 }
 
-static DenseElementsAttr constantOf(Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-}
-
 namespace {
 /// Finds the band of distances that a mask shows.
 class BandFinder {

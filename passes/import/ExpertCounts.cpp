@@ -26,7 +26,7 @@ namespace {
 /// Ops that a list of ends may be computed with; other values are no counts.
 constexpr unsigned kOpsAtMost = 256;
 
-/// What a value is to the rows.
+/// Whether a value differs from row to row, and its part for one row.
 struct RowValue {
   enum Kind { Constant, Row, Summed } kind = Constant;
   int64_t dim = -1; ///< of the rows, if it has them
@@ -76,7 +76,9 @@ private:
   llvm::DenseMap<Value, RowValue> known;
   /// By a constant and its dimension of the rows: what each row has; null if rows differ.
   llvm::DenseMap<std::pair<Value, int64_t>, Value> rowsOfConstants;
-  /// What the ops of the block compute for the last expert, and which values are those of all.
+  llvm::DenseSet<Value> sums; ///< the local values that are summed over rows
+  /// The values of the block's ops for the last expert, and which of them are equal for all
+  /// experts.
   llvm::DenseMap<Value, DenseElementsAttr> values;
   llvm::DenseSet<Value> fixed;
 };
@@ -124,7 +126,7 @@ Value OneRow::rowOperand(Value operand, int64_t dim) {
   auto [it, fresh] = rowsOfConstants.try_emplace({operand, dim});
   if (!fresh)
     return it->second;
-  // What depends on the place of a row has no value that is known here.
+  // An operand that depends on the position of a row gets no value: evaluation fails on it.
   auto result = cast<OpResult>(operand);
   RowRelation relation = relateRows(result, dim);
   if (relation.use != RowUse::Each)
@@ -142,11 +144,14 @@ LogicalResult OneRow::addRows(Operation *op, OpOperand &operand) {
   FailureOr<SmallVector<Value>> made = build(op, relation);
   if (failed(made))
     return failure();
-  bool sums = relation.use == RowUse::Sum;
-  if (sums && !countsExactly(nn::tensorOf(op->getResult(0)).getElementType(), rows))
+  bool isSum = relation.use == RowUse::Sum;
+  if (isSum && !countsExactly(nn::tensorOf(op->getResult(0)).getElementType(), rows))
     return failure();
-  for (auto [result, local, dim] : llvm::zip(op->getResults(), *made, relation.results))
-    known[result] = {sums ? RowValue::Summed : RowValue::Row, dim, local};
+  for (auto [result, local, dim] : llvm::zip(op->getResults(), *made, relation.results)) {
+    known[result] = {isSum ? RowValue::Summed : RowValue::Row, dim, local};
+    if (isSum)
+      sums.insert(local);
+  }
   return success();
 }
 
@@ -177,7 +182,7 @@ LogicalResult OneRow::addSummed(Operation *op) {
     operands.push_back(isSummed(operand) ? known.lookup(operand).local : constant(operand));
   OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(), op->getAttrs());
   for (auto [result, local] : llvm::zip(op->getResults(), b.create(state)->getResults()))
-    known[result] = {RowValue::Summed, -1, local};
+    known[result] = {RowValue::Summed, -1, local}, sums.insert(local);
   return success();
 }
 
@@ -212,10 +217,6 @@ std::vector<int64_t> OneRow::contribution(Value value, int64_t expert) {
   auto argument = nn::tensorOf(block.getArgument(0));
   APInt number(argument.getElementTypeBitWidth(), expert, /*isSigned=*/true);
   values[block.getArgument(0)] = DenseElementsAttr::get(argument, number);
-  llvm::DenseSet<Value> exact; // sums that are cast
-  for (auto &[global, row] : known)
-    if (row.kind == RowValue::Summed)
-      exact.insert(row.local);
   std::vector<int64_t> integers;
   auto toIntegers = [&](DenseElementsAttr attr) {
     integers.clear();
@@ -248,8 +249,8 @@ std::vector<int64_t> OneRow::contribution(Value value, int64_t expert) {
     values[op.getResult(0)] = result;
     if (llvm::all_of(op.getOperands(), [&](Value operand) { return fixed.contains(operand); }))
       fixed.insert(op.getResult(0));
-    // Sums of at most one per row are exact in every type, and so are their casts.
-    if (exact.contains(op.getResult(0)) && !toIntegers(result))
+    // Contributions of at most one keep the sums, and casts of them, exact.
+    if (sums.contains(op.getResult(0)) && !toIntegers(result))
       return {};
   }
   if (!toIntegers(values.lookup(known.lookup(value).local)))

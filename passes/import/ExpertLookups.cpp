@@ -45,10 +45,19 @@ std::optional<int64_t> recover::boundOf(Value value) {
   return bound;
 }
 
-static bool isZero(Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : nullptr;
-  return dense && dense.isSplat() && dense.getSplatValue<APInt>().isZero();
+/// Returns the elements of a constant whose elements are equal; null for others.
+static DenseElementsAttr uniformOf(Value value) {
+  DenseElementsAttr dense = constantOf(value);
+  return dense && dense.isSplat() ? dense : DenseElementsAttr();
+}
+
+/// Returns the integer of such a constant.
+static std::optional<int64_t> uniformInteger(Value value) {
+  DenseElementsAttr dense = uniformOf(value);
+  if (!dense || !isa<IntegerType>(dense.getElementType()))
+    return std::nullopt;
+  APInt number = dense.getSplatValue<APInt>();
+  return number.getBitWidth() == 1 ? number.getZExtValue() : number.getSExtValue();
 }
 
 Value recover::peelIndices(Value value) {
@@ -61,35 +70,18 @@ Value recover::peelIndices(Value value) {
     auto select = value.getDefiningOp<nn::SelectOp>();
     auto isNegative = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nullptr;
     if (!isNegative || isNegative.getPredicate() != nn::Predicate::LT ||
-        isNegative.getLhs() != select.getOnFalse() || !isZero(isNegative.getRhs()) ||
+        isNegative.getLhs() != select.getOnFalse() || uniformInteger(isNegative.getRhs()) != 0 ||
         !boundOf(select.getOnFalse()))
       return value;
     value = select.getOnFalse();
   }
 }
 
-DenseElementsAttr recover::constantOf(Value value) {
+DenseElementsAttr recover::elementsOf(Value value) {
   constexpr int64_t kShort = 1 << 16;
   if (auto iota = value.getDefiningOp<nn::IotaOp>(); iota && nn::elements(value) <= kShort)
     return folding::fold(iota, ArrayRef<DenseElementsAttr>());
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-}
-
-/// Returns the elements of a constant whose elements are equal; null for others.
-static DenseElementsAttr uniformOf(Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-  return dense && dense.isSplat() ? dense : DenseElementsAttr();
-}
-
-/// Returns the integer of such a constant.
-static std::optional<int64_t> uniformInteger(Value value) {
-  DenseElementsAttr dense = uniformOf(value);
-  if (!dense || !isa<IntegerType>(dense.getElementType()))
-    return std::nullopt;
-  APInt number = dense.getSplatValue<APInt>();
-  return number.getBitWidth() == 1 ? number.getZExtValue() : number.getSExtValue();
+  return constantOf(value);
 }
 
 bool recover::isNotNegative(Value value) {
@@ -138,7 +130,7 @@ Value recover::simplifyIndices(OpBuilder &b, Operation *op, ValueRange operands)
     return uniformInteger(operands[number]) == wanted;
   };
   if (auto compare = dyn_cast<nn::CompareOp>(op)) {
-    bool isSign = isZero(operands[1]) && isNotNegative(operands[0]);
+    bool isSign = is(1, 0) && isNotNegative(operands[0]);
     if (isSign && compare.getPredicate() == nn::Predicate::LT)
       return truth(false);
     if (isSign && compare.getPredicate() == nn::Predicate::GE)
@@ -175,7 +167,7 @@ static int64_t timesRepeated(Value indices, int64_t count) {
   if (auto iota = number.getDefiningOp<nn::IotaOp>();
       iota && tensor(number).getDimSize(iota.getDim()) == picks)
     return divisor == times ? times : 0;
-  DenseElementsAttr numbers = constantOf(indices);
+  DenseElementsAttr numbers = elementsOf(indices);
   if (!numbers)
     return 0;
   for (auto [place, value] : llvm::enumerate(numbers.getValues<APInt>()))

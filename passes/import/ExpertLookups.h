@@ -26,8 +26,8 @@ std::optional<int64_t> boundOf(mlir::Value value);
 mlir::Value peelIndices(mlir::Value value);
 /// Whether integers are known not to be negative.
 bool isNotNegative(mlir::Value value);
-/// Returns the elements of a constant, or of a short list of numbers; null for other values.
-mlir::DenseElementsAttr constantOf(mlir::Value value);
+/// Returns the elements of a constant, or of a short nn.iota; null for other values.
+mlir::DenseElementsAttr elementsOf(mlir::Value value);
 /// Returns what an elementwise op of indices gives if constants and signs of its operands decide
 /// it, as the wrap of negative indices does, without a list of the elements; null otherwise.
 mlir::Value simplifyIndices(mlir::OpBuilder &b, mlir::Operation *op, mlir::ValueRange operands);

@@ -13,11 +13,15 @@ using namespace shale;
 
 bool recover::isClose(double a, double b) { return std::abs(a - b) <= 1e-5 * std::abs(b) + 1e-12; }
 
+DenseElementsAttr recover::constantOf(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  return constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+}
+
 std::optional<double> recover::splatOf(Value value) {
   while (auto broadcast = value.getDefiningOp<nn::BroadcastOp>())
     value = broadcast.getInput();
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  DenseElementsAttr attr = constantOf(value);
   if (!attr || attr.getNumElements() == 0 || (!attr.isSplat() && attr.getNumElements() != 1) ||
       !isa<FloatType>(attr.getElementType()))
     return std::nullopt;

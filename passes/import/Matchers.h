@@ -12,6 +12,8 @@ inline mlir::RankedTensorType tensor(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
 
+/// Returns the elements of a constant; null for other values.
+mlir::DenseElementsAttr constantOf(mlir::Value value);
 /// Returns the value of a constant, possibly broadcast, whose elements are all equal.
 std::optional<double> splatOf(mlir::Value value);
 /// Whether `value` is such a constant, equal to `number` up to rounding in f32.

@@ -78,7 +78,7 @@ Value ExpertFinder::createLike(Operation *op, ValueRange operands) {
     return simple;
   OperationState state(op->getLoc(), op->getName(), operands, op->getResultTypes(), op->getAttrs());
   Operation *made = b.create(state);
-  SmallVector<DenseElementsAttr> constants = llvm::map_to_vector(operands, constantOf);
+  SmallVector<DenseElementsAttr> constants = llvm::map_to_vector(operands, elementsOf);
   Value value;
   if (!constants.empty() && !llvm::is_contained(constants, DenseElementsAttr())) {
     if (DenseElementsAttr folded = folding::fold(made, constants))
@@ -209,7 +209,7 @@ void ExpertFinder::visit(Operation *op) {
 void ExpertFinder::run(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block))
     visit(&op);
-  // What still reads the sorted result of a matmul sorts it.
+  // Other ops may read the sorted result of a matmul: they get the rows in the order of the sort.
   for (Operation *op : groups) {
     SortedRows rows = sorted.lookup(op->getResult(0));
     b.setInsertionPoint(op);

@@ -25,8 +25,7 @@ static DenseElementsAttr halfRows(Value value) {
     dims.assign(broadcast.getDims().begin(), broadcast.getDims().end());
     value = broadcast.getInput();
   }
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  auto attr = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+  DenseElementsAttr attr = constantOf(value);
   int64_t rank = out.getRank();
   if (!attr || rank < 2 || dims.size() < 2 || !isa<FloatType>(attr.getElementType()))
     return {};

@@ -32,8 +32,8 @@ struct StepMetrics {
   /// By rank: seconds of the step in which it did not wait for collectives; null: not known.
   const std::vector<double> *rankSeconds = nullptr;
   int slowestRank = -1; // the one with the most of these
-  /// What the program returns of its modules, by names GROUP/MODULE/FIELD; those of a module follow
-  /// one another. Other names are in the fields above.
+  /// All metrics of the program. Those named GROUP/MODULE/FIELD are written as objects; the fields
+  /// of a module follow one another. The others are in the fields above.
   const char *const *names = nullptr;
   const float *values = nullptr;
   int valueCount = 0;

@@ -17,11 +17,9 @@ LogicalResult TopKOp::verify() {
     return emitOpError("expects lines with at least as many elements as results, and less than "
                        "2^31; got ")
            << input << " and " << values;
-  RankedTensorType wanted = [&] {
-    SmallVector<int64_t> shape(input.getShape());
-    shape.back() = values.getShape().back();
-    return input.clone(shape);
-  }();
+  SmallVector<int64_t> shape(input.getShape());
+  shape.back() = values.getShape().back();
+  RankedTensorType wanted = input.clone(shape);
   if (values != wanted || tensorOf(getIndices()).getShape() != wanted.getShape()) // top_k_c2
     return emitOpError("expects values ") << wanted << " and indices of this shape; got " << values
                                           << " and " << getIndices().getType();

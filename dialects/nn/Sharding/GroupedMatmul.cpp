@@ -6,39 +6,53 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
-// Rows and groups of grouped matmuls stay whole: where a group ends is a number of all rows. Rows
-// with the number of their expert may be split, and so may the matrices.
+/// Whether the rows of an op are in groups. Then rows and groups stay whole, since the end of a
+/// group counts rows of all ranks. Otherwise each row has the number of its expert: axes may split
+/// the rows, and the matrices into parts of contiguous experts.
+template <typename OpT> static constexpr bool kInGroups = false;
+template <> constexpr bool kInGroups<GroupedMatmulOp> = true;
+template <> constexpr bool kInGroups<GroupedMatmulGradOp> = true;
 
-/// [s, k] x [e, k, n] -> [s, n]: partial where k is split.
-ShardingRule GroupedMatmulOp::getShardingRule() {
+/// [s, k] x [e, k, n] -> [s, n]: partial where k or e is split.
+template <typename OpT> static ShardingRule rowsRule(OpT op) {
+  constexpr bool inGroups = kInGroups<OpT>;
   RuleBuilder rule;
-  ArrayRef<int64_t> lhs = shapeOf(getLhs()), result = shapeOf(getResult());
-  auto rows = rule.dim(lhs[0], FactorKind::Whole);
-  auto groups = rule.dim(shapeOf(getEnds())[0], FactorKind::Whole);
-  auto n = rule.dim(result[1]);
+  ArrayRef<int64_t> lhs = shapeOf(op.getLhs());
+  int64_t count = shapeOf(op.getRhs())[0];
+  auto rows = rule.dim(lhs[0], inGroups ? FactorKind::Whole : FactorKind::Parallel);
+  auto matrices = inGroups ? rule.dim(count, FactorKind::Whole)
+                           : rule.contiguous(rule.dim(count, FactorKind::Sum));
+  auto n = rule.dim(shapeOf(op.getResult())[1]);
   auto k = rule.dim(lhs[1], FactorKind::Sum);
   return rule.operand({rows, k})
-      .operand(getTransposeRhs() ? TensorFactors{groups, n, k} : TensorFactors{groups, k, n})
-      .operand({groups})
+      .operand(op.getTransposeRhs() ? TensorFactors{matrices, n, k} : TensorFactors{matrices, k, n})
+      .operand({inGroups ? matrices : rows})
       .result({rows, n})
       .linear({0, 1})
       .take();
 }
 
-/// [s, k] x [s, n] -> [e, k, n].
-ShardingRule GroupedMatmulGradOp::getShardingRule() {
+/// [s, k] x [s, n] -> [e, k, n]: partial where s is split.
+template <typename OpT> static ShardingRule matricesRule(OpT op) {
+  constexpr bool inGroups = kInGroups<OpT>;
   RuleBuilder rule;
-  ArrayRef<int64_t> lhs = shapeOf(getLhs());
-  auto rows = rule.dim(lhs[0], FactorKind::Whole);
-  auto groups = rule.dim(shapeOf(getEnds())[0], FactorKind::Whole);
-  auto k = rule.dim(lhs[1]), n = rule.dim(shapeOf(getRhs())[1]);
+  ArrayRef<int64_t> lhs = shapeOf(op.getLhs());
+  int64_t count = shapeOf(op.getResult())[0];
+  auto rows = rule.dim(lhs[0], inGroups ? FactorKind::Whole : FactorKind::Sum);
+  auto matrices = inGroups ? rule.dim(count, FactorKind::Whole) : rule.contiguous(rule.dim(count));
+  auto k = rule.dim(lhs[1]), n = rule.dim(shapeOf(op.getRhs())[1]);
   return rule.operand({rows, k})
       .operand({rows, n})
-      .operand({groups})
-      .result({groups, k, n})
+      .operand({inGroups ? matrices : rows})
+      .result({matrices, k, n})
       .linear({0, 1})
       .take();
 }
+
+ShardingRule GroupedMatmulOp::getShardingRule() { return rowsRule(*this); }
+ShardingRule GroupedMatmulGradOp::getShardingRule() { return matricesRule(*this); }
+ShardingRule ExpertMatmulOp::getShardingRule() { return rowsRule(*this); }
+ShardingRule ExpertMatmulGradOp::getShardingRule() { return matricesRule(*this); }
 
 /// Builds the numbers of the rows' experts among those of this rank.
 static Value localExperts(OpBuilder &builder, Location loc, Value experts,
@@ -49,22 +63,6 @@ static Value localExperts(OpBuilder &builder, Location loc, Value experts,
   return localIndices(builder, loc, experts, axes, count);
 }
 
-/// [s, k] x [e, k, n] -> [s, n]: partial where k or e is split.
-ShardingRule ExpertMatmulOp::getShardingRule() {
-  RuleBuilder rule;
-  ArrayRef<int64_t> lhs = shapeOf(getLhs()), result = shapeOf(getResult());
-  auto rows = rule.dim(lhs[0]);
-  auto experts = rule.contiguous(rule.dim(shapeOf(getRhs())[0], FactorKind::Sum));
-  auto n = rule.dim(result[1]);
-  auto k = rule.dim(lhs[1], FactorKind::Sum);
-  return rule.operand({rows, k})
-      .operand(getTransposeRhs() ? TensorFactors{experts, n, k} : TensorFactors{experts, k, n})
-      .operand({rows})
-      .result({rows, n})
-      .linear({0, 1})
-      .take();
-}
-
 FailureOr<SmallVector<Value>> ExpertMatmulOp::partition(OpBuilder &builder,
                                                         const LocalForm &local) {
   Value experts =
@@ -73,21 +71,6 @@ FailureOr<SmallVector<Value>> ExpertMatmulOp::partition(OpBuilder &builder,
   return SmallVector<Value>{ExpertMatmulOp::create(builder, getLoc(), local.types[0],
                                                    local.operands[0], local.operands[1], experts,
                                                    getTransposeRhs())};
-}
-
-/// [s, k] x [s, n] -> [e, k, n]: partial where s is split.
-ShardingRule ExpertMatmulGradOp::getShardingRule() {
-  RuleBuilder rule;
-  ArrayRef<int64_t> lhs = shapeOf(getLhs());
-  auto rows = rule.dim(lhs[0], FactorKind::Sum);
-  auto experts = rule.contiguous(rule.dim(shapeOf(getResult())[0]));
-  auto k = rule.dim(lhs[1]), n = rule.dim(shapeOf(getRhs())[1]);
-  return rule.operand({rows, k})
-      .operand({rows, n})
-      .operand({rows})
-      .result({experts, k, n})
-      .linear({0, 1})
-      .take();
 }
 
 FailureOr<SmallVector<Value>> ExpertMatmulGradOp::partition(OpBuilder &builder,
