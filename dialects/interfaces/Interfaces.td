@@ -119,7 +119,9 @@ def CostInterface : OpInterface<"CostOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"Returns the number of floating-point operations of one execution.",
-    "int64_t", "getFlops", (ins)>
+    "int64_t", "getFlops", (ins)>,
+    InterfaceMethod<"Whether these are the operations of a matmul, whose rate depends on the type of the first operand.",
+    "bool", "isMatmul", (ins), "", "return false;">
   ];
 }
 

@@ -54,6 +54,7 @@ def NN_AbsentClasses : NativeOpTrait<"AbsentClasses"> { let cppNamespace = "::sh
 def NN_Stochastic : DeclareOpInterfaceMethods<StochasticInterface>;
 def NN_StochasticWhere : DeclareOpInterfaceMethods<StochasticInterface, ["drawsRandom"]>;
 def NN_Cost : DeclareOpInterfaceMethods<CostInterface>;
+def NN_MatmulCost : DeclareOpInterfaceMethods<CostInterface, ["isMatmul"]>;
 // Follows: every float has the type of the others (no method to declare). AnyNumeric: nothing is computed.
 def NN_Follows : DeclareOpInterfaceMethods<PrecisionInterface>;
 def NN_AnyNumeric : DeclareOpInterfaceMethods<PrecisionInterface, ["movesOnly"]>;

@@ -397,8 +397,7 @@ static LogicalResult addWork(ModuleOp module, ProgramSummary &summary) {
     int64_t times = callsPerStep(function);
     function.walk([&](CostOpInterface call) {
       summary.flops += times * call.getFlops();
-      (isa<rt::GemmOp, rt::GemmEpilogueOp, rt::GroupedGemmOp>(call) ? summary.gemms
-                                                                    : summary.attentions) += times;
+      (call.isMatmul() ? summary.gemms : summary.attentions) += times;
     });
     if (auto flops = function->getAttrOfType<IntegerAttr>(mem::kRecomputeFlopsAttr))
       summary.recomputedFlops += times * flops.getInt();

@@ -78,7 +78,7 @@ public:
     // instructionsOf() creates ops of these dialects.
     module.getContext()->loadDialect<arith::ArithDialect, math::MathDialect>();
     for (auto kernel : module.getOps<rt::KernelOp>())
-      instructions[kernel.getSymNameAttr()] = kernelWork(kernel, instructionsOf);
+      arithmetic[kernel.getSymNameAttr()] = arithmeticSeconds(kernel);
   }
 
   TimedStep run() {
@@ -160,9 +160,7 @@ private:
     if (isMemoryEffectFree(op)) // a view takes no time
       return;
     double seconds = passSeconds(op, rates);
-    if (isa<rt::GemmOp, rt::GroupedGemmOp>(op)) {
-      seconds = std::max(seconds, cast<CostOpInterface>(op).getFlops() / matmulRate(op));
-    } else if (auto epilogue = dyn_cast<rt::GemmEpilogueOp>(op)) {
+    if (auto epilogue = dyn_cast<rt::GemmEpilogueOp>(op)) {
       // An epilogue reads or writes a second matrix after the matmul.
       double second = bytesOf(epilogue.getWith()) + bytesOf(epilogue->getOperands().drop_front(4));
       seconds = std::max(seconds, epilogue.getFlops() / matmulRate(op) + second / rates.memory);
@@ -170,10 +168,10 @@ private:
       seconds = std::max(seconds, attentionSeconds(forward));
     } else if (auto backward = dyn_cast<rt::SdpaGradOp>(op)) {
       seconds = std::max(seconds, attentionSeconds(backward));
+    } else if (auto matmul = dyn_cast<CostOpInterface>(op); matmul && matmul.isMatmul()) {
+      seconds = std::max(seconds, matmul.getFlops() / matmulRate(op));
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
-      // Generated attention reaches half the rate of matmuls; row kernels are bound by memory.
-      seconds = std::max(seconds, instructions.lookup(launch.getKernelAttr().getAttr()) /
-                                      (0.5 * rates.flops));
+      seconds = std::max(seconds, arithmetic.lookup(launch.getKernelAttr().getAttr()));
     } else if (!isa<rt::CopyOp, rt::ZeroOp>(op) && op->getNumOperands() == 0) {
       return;
     }
@@ -189,8 +187,23 @@ private:
     return flops / rates.attention + scores / rates.scores;
   }
 
+  /// Returns the seconds of a kernel's arithmetic. Generated attention reaches half the rate of
+  /// matmuls; row kernels are bound by memory. Dedicated matmuls reach it, but not by TF32.
+  double arithmeticSeconds(rt::KernelOp kernel) const {
+    int64_t flops = 0;
+    double seconds = 0;
+    kernel.getBody().walk([&](CostOpInterface op) {
+      if (!op.isMatmul())
+        return;
+      flops += op.getFlops();
+      bool narrow = is16BitFloat(getElementTypeOrSelf(op->getOperand(0)));
+      seconds += op.getFlops() / (narrow ? rates.flops16 : rates.flops);
+    });
+    return seconds + (kernelWork(kernel, instructionsOf) - flops) / (0.5 * rates.flops);
+  }
+
   double matmulRate(Operation *op) const {
-    Type element = cast<MemRefType>(op->getOperand(0).getType()).getElementType();
+    Type element = getElementTypeOrSelf(op->getOperand(0));
     if (is8BitFloat(element))
       return rates.flops8 > 0 ? rates.flops8 : rates.flops;
     return is16BitFloat(element)                                    ? rates.flops16
@@ -206,8 +219,8 @@ private:
   double streams[3] = {0, 0, 0}; // when each is free; collectives have their own
   Transfers transfers;
   DenseMap<StringAttr, AxisLink> links;
-  DenseMap<Operation *, size_t> copies; // places in step.ops
-  DenseMap<StringAttr, int64_t> instructions;
+  DenseMap<Operation *, size_t> copies;    // places in step.ops
+  DenseMap<StringAttr, double> arithmetic; // seconds of kernels
 };
 } // namespace
 

@@ -89,6 +89,11 @@ int64_t GroupedMatmulGradOp::getFlops() {
 }
 int64_t ExpertMatmulGradOp::getFlops() { return flopsOf(getLhs(), typeOf(getRhs()).getDimSize(1)); }
 
+bool GroupedMatmulOp::isMatmul() { return true; }
+bool GroupedMatmulGradOp::isMatmul() { return true; }
+bool ExpertMatmulOp::isMatmul() { return true; }
+bool ExpertMatmulGradOp::isMatmul() { return true; }
+
 //===- Generated definitions ----------------------------------------------===//
 
 #define GET_OP_CLASSES

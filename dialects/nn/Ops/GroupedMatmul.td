@@ -4,7 +4,7 @@
 
 include "dialects/nn/NNBase.td"
 
-def NN_GroupedMatmulOp : NN_Op<"grouped_matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost, NN_Numeric, NN_Decomposable]> {
+def NN_GroupedMatmulOp : NN_Op<"grouped_matmul", [Pure, NN_Sharded, NN_Differentiable, NN_MatmulCost, NN_Numeric, NN_Decomposable]> {
   let summary = "Matmul of each group of rows with a matrix of its own";
   let description = [{
     The rows of lhs are in groups, one after the other: group e has rows `ends[e - 1]` (0 for the first one) to
@@ -14,7 +14,7 @@ def NN_GroupedMatmulOp : NN_Op<"grouped_matmul", [Pure, NN_Sharded, NN_Different
 
     Experts multiply the tokens that chose them so: the work is that of the rows, whatever the number of groups.
 
-    Life: made by import and autodiff; becomes `rt.grouped_gemm`, or is decomposed where the target has no such call.
+    Life: made by import and autodiff; becomes `rt.grouped_gemm` or a kernel, or is decomposed where the target has neither.
 
     Constraints:
     - (C1) lhs is [S, K], rhs [E, K, N] or transposed, `ends` [E], of type i32 or i64, with E at least 1, the result [S, N].
@@ -28,13 +28,13 @@ def NN_GroupedMatmulOp : NN_Op<"grouped_matmul", [Pure, NN_Sharded, NN_Different
   let hasVerifier = 1;
 }
 
-def NN_GroupedMatmulGradOp : NN_Op<"grouped_matmul_grad", [Pure, NN_Sharded, NN_Cost, NN_Numeric, NN_Decomposable]> {
+def NN_GroupedMatmulGradOp : NN_Op<"grouped_matmul_grad", [Pure, NN_Sharded, NN_MatmulCost, NN_Numeric, NN_Decomposable]> {
   let summary = "Gradient of the matrices of a grouped matmul";
   let description = [{
     result[e, k, n] = sum over the rows s of group e of lhs[s, k] * rhs[s, n], with the groups of `nn.grouped_matmul`: zeros for a
     group without rows.
 
-    Life: made by autodiff and import; becomes `rt.grouped_gemm`, or is decomposed where the target has no such call.
+    Life: made by autodiff and import; becomes `rt.grouped_gemm` or a kernel, or is decomposed where the target has neither.
 
     Constraints:
     - (C1) lhs is [S, K], rhs [S, N], `ends` [E], of type i32 or i64, with E at least 1, the result [E, K, N].
@@ -48,7 +48,7 @@ def NN_GroupedMatmulGradOp : NN_Op<"grouped_matmul_grad", [Pure, NN_Sharded, NN_
   let hasVerifier = 1;
 }
 
-def NN_ExpertMatmulOp : NN_Op<"expert_matmul", [Pure, NN_Sharded, NN_Partitionable, NN_Differentiable, NN_Cost, NN_Numeric]> {
+def NN_ExpertMatmulOp : NN_Op<"expert_matmul", [Pure, NN_Sharded, NN_Partitionable, NN_Differentiable, NN_MatmulCost, NN_Numeric]> {
   let summary = "Matmul of each row with the matrix of its expert";
   let description = [{
     result[s, n] = sum over k of lhs[s, k] * rhs[experts[s], k, n]; `transpose_rhs` reads rhs as [e, n, k]. A row whose expert
@@ -72,7 +72,7 @@ def NN_ExpertMatmulOp : NN_Op<"expert_matmul", [Pure, NN_Sharded, NN_Partitionab
   let hasVerifier = 1;
 }
 
-def NN_ExpertMatmulGradOp : NN_Op<"expert_matmul_grad", [Pure, NN_Sharded, NN_Partitionable, NN_Cost, NN_Numeric]> {
+def NN_ExpertMatmulGradOp : NN_Op<"expert_matmul_grad", [Pure, NN_Sharded, NN_Partitionable, NN_MatmulCost, NN_Numeric]> {
   let summary = "Gradient of the matrices of experts";
   let description = [{
     result[e, k, n] = sum over the rows s with experts[s] == e of lhs[s, k] * rhs[s, n].

@@ -42,6 +42,7 @@ GemmOp::Shape GemmOp::getShape() {
   return shape;
 }
 
+bool GemmOp::isMatmul() { return true; }
 int64_t GemmOp::getFlops() {
   Shape shape = getShape();
   return 2 * shape.batch * shape.m * shape.n * shape.k;
@@ -110,6 +111,7 @@ GroupedGemmOp::Shape GroupedGemmOp::getShape() {
   return shape;
 }
 
+bool GroupedGemmOp::isMatmul() { return true; }
 int64_t GroupedGemmOp::getFlops() {
   Shape shape = getShape();
   return 2 * shape.m * shape.n * shape.k;
@@ -147,6 +149,7 @@ GemmEpilogueOp::Shape GemmEpilogueOp::getShape() {
           getA().getType().getDimSize(getTransposeA() ? 0 : 1)};
 }
 
+bool GemmEpilogueOp::isMatmul() { return true; }
 int64_t GemmEpilogueOp::getFlops() {
   Shape shape = getShape();
   return 2 * shape.m * shape.n * shape.k;

@@ -25,7 +25,7 @@ def RT_LaunchOp : RT_Op<"launch", [AttrSizedOperandSegments, DeclareOpInterfaceM
   }];
 }
 
-def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface, ["isMatmul"]>, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "Matmul by a library call";
   let description = [{
     c[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `transpose_a` reads a as
@@ -60,7 +60,7 @@ def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>, Declare
   }];
 }
 
-def RT_GemmEpilogueOp : RT_Op<"gemm_epilogue", [DeclareOpInterfaceMethods<CostInterface>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def RT_GemmEpilogueOp : RT_Op<"gemm_epilogue", [DeclareOpInterfaceMethods<CostInterface, ["isMatmul"]>, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Matmul with an epilogue, by a library call or by one and a kernel";
   let description = [{
     The results of `nn.matmul_epilogue` of a, b and `with`: c and, if there is a second one, `before`.
@@ -92,7 +92,7 @@ def RT_GemmEpilogueOp : RT_Op<"gemm_epilogue", [DeclareOpInterfaceMethods<CostIn
   }];
 }
 
-def RT_GroupedGemmOp : RT_Op<"grouped_gemm", [DeclareOpInterfaceMethods<CostInterface>]> {
+def RT_GroupedGemmOp : RT_Op<"grouped_gemm", [DeclareOpInterfaceMethods<CostInterface, ["isMatmul"]>]> {
   let summary = "Matmul of groups of rows by library calls";
   let description = [{
     The result of `nn.grouped_matmul` of a, b and the ends of the groups or, if a is transposed, of

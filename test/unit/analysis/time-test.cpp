@@ -191,6 +191,28 @@ TEST_F(Time, OfAKernelIsThatOfItsInstructions) {
   EXPECT_DOUBLE_EQ(kernel("exp %x"), 16 * 16.0 / 50); // a polynomial
 }
 
+TEST_F(Time, OfAKernelOfAMatmulIsThatOfItsRows) {
+  // Three matrices of 2 x 4; each of four rows is multiplied with one of them.
+  auto kernel = [&](const std::string &type) {
+    std::string x = "4x2x" + type, w = "3x2x4x" + type, y = "4x4xf32";
+    std::string buffers = "%x = rt.buffer arena offset = 256 activations \"x\" : memref<" + x +
+                          ">\n%w = rt.buffer arena offset = 320 activations \"w\" : memref<" + w +
+                          ">\n%e = rt.buffer arena offset = 448 activations \"e\" : memref<3xi32>\n"
+                          "%y = rt.buffer arena offset = 512 activations \"y\" : memref<" +
+                          y + ">\n";
+    std::string launch = "rt.launch @k(%x, %w, %e) to (%y) : (memref<" + x + ">, memref<" + w +
+                         ">, memref<3xi32>) -> (memref<" + y + ">)\n";
+    std::string types = "tensor<" + x + ">, tensor<" + w + ">, tensor<3xi32>";
+    std::string code = "rt.kernel @k(%x: tensor<" + x + ">, %w: tensor<" + w +
+                       ">, %e: tensor<3xi32>) -> tensor<" + y +
+                       "> {\n%0 = nn.grouped_matmul %x, %w ends = %e : (" + types + ") -> tensor<" +
+                       y + ">\nrt.yield %0 : tensor<" + y + ">\n}\n";
+    return time(buffers + launch, kFast, "rt.allow_tf32", code).seconds;
+  };
+  EXPECT_DOUBLE_EQ(kernel("f32"), 64.0 / 100);
+  EXPECT_DOUBLE_EQ(kernel("bf16"), 64.0 / 200);
+}
+
 TEST_F(Time, KernelsMayConvert16BitFloats) {
   Rates machine = kFast;
   machine.memory = 100;
