@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
+#include "lib/Target/CUDA/EmulatedThread.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,15 +24,13 @@ using namespace shale::cuda;
 
 namespace {
 
-/// Fields of ShaleThread.
-enum Field { Thread, Block, Shared, Barrier, Shuffle, Access };
-
 /// Rewrites the body of one kernel, which is a func.func with the thread's context as first
 /// argument.
 class KernelRewriter {
 public:
-  KernelRewriter(func::FuncOp function)
-      : function(function), b(function.getContext()), loc(function.getLoc()) {}
+  KernelRewriter(func::FuncOp function, ModuleOp module)
+      : module(module), function(function), b(function.getContext()),
+        thread(b, function.getLoc(), function.getBody().getArgument(0)) {}
 
   /// Makes the workgroup buffers plain arguments. Returns their offsets in the block's shared
   /// memory, and its bytes at the end.
@@ -39,41 +38,12 @@ public:
   LogicalResult run();
 
 private:
-  Type pointer() { return LLVM::LLVMPointerType::get(b.getContext()); }
-  Type contextType() {
-    Type i64 = b.getI64Type();
-    return LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                            {i64, i64, pointer(), pointer(), pointer(), pointer()});
-  }
-  Value context() { return function.getArgument(0); }
-  Value field(Field which, Type type) {
-    Value at = LLVM::GEPOp::create(b, loc, pointer(), contextType(), context(),
-                                   ArrayRef<LLVM::GEPArg>{0, int32_t(which)});
-    return LLVM::LoadOp::create(b, loc, type, at);
-  }
-  Value i32(int64_t value) {
-    return LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(value));
-  }
-  Value i64(int64_t value) {
-    return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value));
-  }
-  /// Calls a function of the context, with the context as first argument.
-  Value call(Field which, Type result, SmallVector<Value> arguments) {
-    SmallVector<Value> operands{field(which, pointer()), context()};
-    llvm::append_range(operands, arguments);
-    SmallVector<Type> types;
-    for (Value value : ArrayRef(operands).drop_front())
-      types.push_back(value.getType());
-    auto type = LLVM::LLVMFunctionType::get(
-        result ? result : LLVM::LLVMVoidType::get(b.getContext()), types);
-    auto made = LLVM::CallOp::create(b, loc, type, operands);
-    return result ? made.getResult() : Value();
-  }
   void noteAccess(Operation *op, Value memref, Value index, Type accessed, bool write);
 
+  ModuleOp module;
   func::FuncOp function;
   OpBuilder b;
-  Location loc;
+  EmulatedThread thread;
   int32_t site = 0;
 };
 
@@ -93,38 +63,41 @@ void KernelRewriter::noteAccess(Operation *op, Value memref, Value index, Type a
                                 bool write) {
   if (!isa<BlockArgument>(memref)) // constant data
     return;
+  Location loc = thread.loc;
   b.setInsertionPoint(op);
   int64_t element = valueBytes(cast<MemRefType>(memref.getType()).getElementType());
   Value start = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, memref);
   auto number = [&](Value value) {
     return arith::IndexCastOp::create(b, loc, b.getI64Type(), value).getResult();
   };
-  Value at = arith::MulIOp::create(b, loc, number(index), i64(element));
+  Value at = arith::MulIOp::create(b, loc, number(index), thread.i64(element));
   at = arith::AddIOp::create(b, loc, number(start), at);
-  Value address = LLVM::IntToPtrOp::create(b, loc, pointer(), at);
-  call(Access, Type(), {address, i32(valueBytes(accessed)), i32(write), i32(site++)});
+  Value address = LLVM::IntToPtrOp::create(b, loc, thread.pointer(), at);
+  thread.call(EmulatedThread::Access, Type(),
+              {address, thread.i32(valueBytes(accessed)), thread.i32(write), thread.i32(site++)});
 }
 
 LogicalResult KernelRewriter::run() {
   SmallVector<Operation *> ops;
   function.walk([&](Operation *op) { ops.push_back(op); });
   for (Operation *op : ops) {
-    loc = op->getLoc();
+    Location loc = thread.loc = op->getLoc();
     b.setInsertionPoint(op);
     auto replace = [&](ValueRange values) {
       op->replaceAllUsesWith(values);
       op->erase();
     };
-    auto number = [&](Field which) {
-      replace(arith::IndexCastOp::create(b, loc, b.getIndexType(), field(which, b.getI64Type()))
-                  .getResult());
+    auto number = [&](EmulatedThread::Field which) {
+      replace(
+          arith::IndexCastOp::create(b, loc, b.getIndexType(), thread.field(which, b.getI64Type()))
+              .getResult());
     };
     LogicalResult done =
         TypeSwitch<Operation *, LogicalResult>(op)
-            .Case([&](gpu::ThreadIdOp) { return number(Thread), success(); })
-            .Case([&](gpu::BlockIdOp) { return number(Block), success(); })
+            .Case([&](gpu::ThreadIdOp) { return number(EmulatedThread::Thread), success(); })
+            .Case([&](gpu::BlockIdOp) { return number(EmulatedThread::Block), success(); })
             .Case([&](gpu::BarrierOp) {
-              call(Barrier, Type(), {i32(site++)});
+              thread.call(EmulatedThread::Barrier, Type(), {thread.i32(site++)});
               op->erase();
               return success();
             })
@@ -139,17 +112,18 @@ LogicalResult KernelRewriter::run() {
                 return LogicalResult(op->emitOpError("exchanges other than 32 bits"));
               if (type.isF32())
                 value = arith::BitcastOp::create(b, loc, b.getI32Type(), value);
-              Value both =
-                  call(Shuffle, b.getI64Type(),
-                       {value, shuffle.getOffset(), shuffle.getWidth(), i32(mode), i32(site++)});
+              Value both = thread.call(EmulatedThread::Shuffle, b.getI64Type(),
+                                       {value, shuffle.getOffset(), shuffle.getWidth(),
+                                        thread.i32(mode), thread.i32(site++)});
               Value bits = arith::TruncIOp::create(b, loc, b.getI32Type(), both);
               if (type.isF32())
                 bits = arith::BitcastOp::create(b, loc, type, bits);
-              Value valid = arith::TruncIOp::create(b, loc, b.getI1Type(),
-                                                    arith::ShRUIOp::create(b, loc, both, i64(32)));
+              Value valid = arith::TruncIOp::create(
+                  b, loc, b.getI1Type(), arith::ShRUIOp::create(b, loc, both, thread.i64(32)));
               replace({bits, valid});
               return success();
             })
+            .Case([&](NVVM::MmaOp mma) { return emulateMatmul(mma, module, thread, site); })
             .Case([&](memref::LoadOp load) {
               noteAccess(op, load.getMemRef(), load.getIndices().front(), load.getType(), false);
               return success();
@@ -208,7 +182,7 @@ FailureOr<std::vector<Moved>> move(gpu::GPUModuleOp kernels, ModuleOp host) {
     auto function =
         func::FuncOp::create(b, kernel.getLoc(), kernel.getName(), b.getFunctionType({}, {}));
     function.getBody().takeBody(body);
-    KernelRewriter rewriter(function);
+    KernelRewriter rewriter(function, host);
     SmallVector<int64_t> places = rewriter.placeShared(
         llvm::to_vector(function.getBody().getArguments().drop_front(buffers + 1)));
     function.setType(b.getFunctionType(function.getBody().getArgumentTypes(), {}));
@@ -245,10 +219,10 @@ void wrap(LLVM::LLVMFuncOp inner, const Moved &moved) {
   Value shared;
   for (int64_t place : moved.sharedPlaces) {
     if (!shared)
-      shared = LLVM::LoadOp::create(b, loc, pointer,
-                                    LLVM::GEPOp::create(b, loc, pointer, b.getI64Type(),
-                                                        outer.getArgument(0),
-                                                        ArrayRef<LLVM::GEPArg>{int32_t(Shared)}));
+      shared = LLVM::LoadOp::create(
+          b, loc, pointer,
+          LLVM::GEPOp::create(b, loc, pointer, b.getI64Type(), outer.getArgument(0),
+                              ArrayRef<LLVM::GEPArg>{int32_t(EmulatedThread::Shared)}));
     operands.push_back(LLVM::GEPOp::create(b, loc, pointer, b.getI8Type(), shared,
                                            ArrayRef<LLVM::GEPArg>{int32_t(place)}));
   }
