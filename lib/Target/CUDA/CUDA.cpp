@@ -130,7 +130,10 @@ bool CudaTarget::sortsLookups(int64_t rows, int64_t indices) const {
   return indices >= least && indices < INT32_MAX && rows < INT32_MAX;
 }
 
-bool CudaTarget::hasOwnKernel(Operation *op) const { return isa<cuda::OwnKernelOpInterface>(op); }
+bool CudaTarget::hasOwnKernel(Operation *op) const {
+  auto own = dyn_cast<cuda::OwnKernelOpInterface>(op);
+  return own && own.isSupported();
+}
 
 bool CudaTarget::storesCasts(Operation *op) const {
   auto own = dyn_cast<cuda::OwnKernelOpInterface>(op);
@@ -190,6 +193,7 @@ void shale::registerCudaKernels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
     // Passes that generate kernels do not depend on the dialects of a target.
     context->loadDialect<gpu::GPUDialect, NVVM::NVVMDialect>();
+    cuda::attachGroupedMatmulKernels(*context);
     cuda::attachSortKernels(*context);
     cuda::attachSortedSumKernels(*context);
     cuda::attachTableKernels(*context);

@@ -100,7 +100,9 @@ class Case:
         self.most_ranks = 3 if self.folder.name == "plain" else 4  # plain has six rows per batch
 
     def model_flags(self, sizes=None):
-        """Flags of sizes and loss. `sizes` overrides dimensions by name."""
+        """Flags of sizes and loss, if the trajectory does not have them. `sizes` overrides dimensions by name."""
+        if "flags" in self.trajectory:
+            return self.trajectory["flags"]
         batches = read_safetensors(self.batches)
         if self.folder.name == "plain":
             dims, rest = {"batch": batches["tokens"].shape[1]}, ["--loss", "cross-entropy:scores,targets"]

@@ -1,4 +1,4 @@
-// A target without a call for groups of rows multiplies the rows, spread over the groups, with all matrices.
+// A target without a call or a kernel for groups of rows multiplies the rows, spread over the groups, with all matrices.
 // RUN: shale-opt %s --shale-decompose=all=true -o %t.mlir
 // RUN: not grep grouped_matmul %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --as f64 --tolerance 1e-12 | FileCheck %s

@@ -21,6 +21,7 @@ struct Launch {
 namespace shale::cuda {
 
 // Each function attaches the models of one file to its ops.
+void attachGroupedMatmulKernels(mlir::MLIRContext &context);
 void attachSortKernels(mlir::MLIRContext &context);
 void attachSortedSumKernels(mlir::MLIRContext &context);
 void attachTableKernels(mlir::MLIRContext &context);

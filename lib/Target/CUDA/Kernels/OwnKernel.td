@@ -12,6 +12,7 @@ def CudaOwnKernelInterface : OpInterface<"OwnKernelOpInterface"> {
     does not depend on this interface: registerCudaKernels attaches the models.
   }];
   let methods = [
+    InterfaceMethod<"Whether the op has a kernel with its types.", "bool", "isSupported", (ins), "", "return true;">,
     InterfaceMethod<"Returns the launch: blocks, and threads per block.",
     "::shale::cuda::Launch", "getLaunch", (ins)>,
     InterfaceMethod<[{

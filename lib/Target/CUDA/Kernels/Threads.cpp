@@ -1,6 +1,7 @@
 //===- Threads.cpp - Building blocks of dedicated GPU kernels -------------===//
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -39,10 +40,15 @@ Threads::Values Threads::fold(Value lower, Value upper, Value step, const Values
   return Values(loop.getResults());
 }
 
-Value Threads::shared(int64_t elements, Type element) {
+Value Threads::shared(int64_t elements, Type element, int64_t alignment) {
   auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-  return function.addWorkgroupAttribution(MemRefType::get({elements}, element, AffineMap(), space),
-                                          loc);
+  auto type = MemRefType::get({elements}, element, AffineMap(), space);
+  Value memory = function.addWorkgroupAttribution(type, loc);
+  if (alignment > 0)
+    function.setWorkgroupAttributionAttr(function.getNumWorkgroupAttributions() - 1,
+                                         LLVM::LLVMDialect::getAlignAttrName(),
+                                         b.getI32IntegerAttr(alignment));
+  return memory;
 }
 
 Value Threads::constant(StringRef what, DenseElementsAttr values) {

@@ -33,8 +33,8 @@ public:
   Values fold(mlir::Value lower, mlir::Value upper, mlir::Value step, const Values &initial,
               llvm::function_ref<Values(mlir::Value, mlir::ValueRange)> body);
 
-  /// Returns memory that the block's threads share.
-  mlir::Value shared(int64_t elements, mlir::Type element);
+  /// Returns memory that the block's threads share. `alignment`, in bytes; 0: that of an element.
+  mlir::Value shared(int64_t elements, mlir::Type element, int64_t alignment = 0);
   /// Returns constant data of the kernel. `what` tells it from the kernel's other constants.
   mlir::Value constant(llvm::StringRef what, mlir::DenseElementsAttr values);
 

@@ -164,6 +164,7 @@ struct UpdateKernel : cuda::OwnKernelOpInterface::FallbackModel<UpdateKernel> {
     int64_t chunks = llvm::divideCeil(elements(op->getOperand(0)), kWidth);
     return {int64_t(llvm::divideCeil(chunks, kThreads)), kThreads};
   }
+  bool isSupported(Operation *) const { return true; }
   bool storesCasts(Operation *) const { return true; }
   LogicalResult emit(Operation *op, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
                      ValueRange results) const {
