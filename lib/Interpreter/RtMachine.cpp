@@ -94,10 +94,10 @@ LogicalResult RtMachine::groupedGemm(rt::GroupedGemmOp op) {
   Operation *made;
   if (op.getTransposeA())
     made = nn::GroupedMatmulGradOp::create(builder, op.getLoc(), type, operands[0], operands[1],
-                                           operands[2]);
+                                           operands[2], op.getOfAttr());
   else
     made = nn::GroupedMatmulOp::create(builder, op.getLoc(), type, operands[0], operands[1],
-                                       operands[2], op.getTransposeB());
+                                       operands[2], op.getTransposeB(), op.getOfAttr());
   return compute(made, inputs, op.getC());
 }
 

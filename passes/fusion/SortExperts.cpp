@@ -41,7 +41,8 @@ struct Order {
 class ExpertSorter {
 public:
   explicit ExpertSorter(MLIRContext *context) : b(context, &listener) {}
-  void run(Block &block);
+  /// Fails after an error.
+  LogicalResult run(Block &block);
 
 private:
   void rewrite(nn::ExpertMatmulOp op);
@@ -176,8 +177,9 @@ Value ExpertSorter::sort(Order &order, Value value, unsigned depth) {
 
 void ExpertSorter::rewrite(nn::ExpertMatmulOp op) {
   Order &order = orderOf(op, op.getExperts(), nn::tensorOf(op.getRhs()).getDimSize(0));
-  Value sorted = nn::GroupedMatmulOp::create(b, op.getLoc(), op.getType(), sort(order, op.getLhs()),
-                                             op.getRhs(), order.ends, op.getTransposeRhs());
+  Value sorted =
+      nn::GroupedMatmulOp::create(b, op.getLoc(), op.getType(), sort(order, op.getLhs()),
+                                  op.getRhs(), order.ends, op.getTransposeRhs(), op.getOfAttr());
   Value plain = gather(sorted, order.places);
   order.sorted[plain] = sorted;
   op.replaceAllUsesWith(plain);
@@ -187,20 +189,35 @@ void ExpertSorter::rewrite(nn::ExpertMatmulOp op) {
 void ExpertSorter::rewrite(nn::ExpertMatmulGradOp op) {
   Order &order = orderOf(op, op.getExperts(), nn::tensorOf(op.getResult()).getDimSize(0));
   Value lhs = sort(order, op.getLhs()), rhs = sort(order, op.getRhs());
-  Value sum = nn::GroupedMatmulGradOp::create(b, op.getLoc(), op.getType(), lhs, rhs, order.ends);
+  Value sum = nn::GroupedMatmulGradOp::create(b, op.getLoc(), op.getType(), lhs, rhs, order.ends,
+                                              op.getOfAttr());
   op.replaceAllUsesWith(sum);
   op.erase();
 }
 
-void ExpertSorter::run(Block &block) {
+/// Checks that all rows may have any of the experts: only then groups are the experts.
+template <typename OpT> static LogicalResult verifyOnePart(OpT op) {
+  return op.getParts() == 1 ? success()
+                            : op.emitOpError("has ") << op.getParts()
+                                                     << " parts, which only ranks of an axis of "
+                                                        "experts can have: run --shale-partition";
+}
+
+LogicalResult ExpertSorter::run(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (auto matmul = dyn_cast<nn::ExpertMatmulOp>(op))
+    if (auto matmul = dyn_cast<nn::ExpertMatmulOp>(op)) {
+      if (failed(verifyOnePart(matmul)))
+        return failure();
       rewrite(matmul);
-    else if (auto gradient = dyn_cast<nn::ExpertMatmulGradOp>(op))
+    } else if (auto gradient = dyn_cast<nn::ExpertMatmulGradOp>(op)) {
+      if (failed(verifyOnePart(gradient)))
+        return failure();
       rewrite(gradient);
+    }
   }
   if (!orders.empty())
     eraseDeadOps(block);
+  return success();
 }
 
 namespace {
@@ -208,7 +225,8 @@ struct SortExpertsPass : shale::impl::SortExpertsPassBase<SortExpertsPass> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody())
-        ExpertSorter(&getContext()).run(block);
+        if (failed(ExpertSorter(&getContext()).run(block)))
+          return signalPassFailure();
   }
 };
 } // namespace

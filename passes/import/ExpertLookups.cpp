@@ -291,7 +291,8 @@ static Value multiplyRows(OpBuilder &b, nn::MatmulOp op) {
     int64_t width = nn::elements(row) / rows;
     auto made = nn::ExpertMatmulOp::create(b, loc, tensor(op.getResult()).clone({rows, columns}),
                                            flat(row, {rows, width}), lookup->table,
-                                           flat(lookup->indices, {rows}), transposed);
+                                           flat(lookup->indices, {rows}), transposed,
+                                           /*parts=*/1, /*of=*/IntegerAttr());
     inherit(op, made);
     return flat(made, shape);
   }

@@ -144,7 +144,8 @@ bool ExpertFinder::multiply(nn::GroupedMatmulOp op) {
   if (!rows || !areEnds(op.getEnds(), rows->sort))
     return false;
   auto made = nn::ExpertMatmulOp::create(b, op.getLoc(), op.getType(), rows->plain, op.getRhs(),
-                                         rows->sort.getInput(), op.getTransposeRhs());
+                                         rows->sort.getInput(), op.getTransposeRhs(), /*parts=*/1,
+                                         op.getOfAttr());
   inherit(op, made);
   sorted[op.getResult()] = {rows->sort, made.getResult(), 0};
   groups.push_back(op);
@@ -156,7 +157,7 @@ bool ExpertFinder::multiply(nn::GroupedMatmulGradOp op) {
   if (!lhs || !rhs || lhs->sort != rhs->sort || !areEnds(op.getEnds(), lhs->sort))
     return false;
   auto made = nn::ExpertMatmulGradOp::create(b, op.getLoc(), op.getType(), lhs->plain, rhs->plain,
-                                             lhs->sort.getInput());
+                                             lhs->sort.getInput(), /*parts=*/1, op.getOfAttr());
   inherit(op, made);
   op.replaceAllUsesWith(made.getResult());
   return true;

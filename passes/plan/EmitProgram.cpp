@@ -251,13 +251,15 @@ void Emitter::emitMatmul(nn::QuantizedMatmulOp op) {
 void Emitter::emitMatmul(nn::GroupedMatmulOp op) {
   SmallVector<Value> inputs = buffers.buffersOf({op.getLhs(), op.getRhs(), op.getEnds()});
   rt::GroupedGemmOp::create(builder, op.getLoc(), inputs[0], inputs[1], inputs[2],
-                            bufferOf(op.getResult()), /*transpose_a=*/false, op.getTransposeRhs());
+                            bufferOf(op.getResult()), /*transpose_a=*/UnitAttr(),
+                            op.getTransposeRhsAttr(), op.getOfAttr());
 }
 
 void Emitter::emitMatmul(nn::GroupedMatmulGradOp op) {
   SmallVector<Value> inputs = buffers.buffersOf({op.getLhs(), op.getRhs(), op.getEnds()});
   rt::GroupedGemmOp::create(builder, op.getLoc(), inputs[0], inputs[1], inputs[2],
-                            bufferOf(op.getResult()), /*transpose_a=*/true, /*transpose_b=*/false);
+                            bufferOf(op.getResult()), /*transpose_a=*/true, /*transpose_b=*/false,
+                            op.getOfAttr());
 }
 
 LogicalResult Emitter::emitLibraryCall(Operation *op) {

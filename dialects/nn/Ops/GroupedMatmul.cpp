@@ -67,27 +67,65 @@ template <typename OpT> static LogicalResult verifyGradient(OpT op, Value number
                      {rows, rhs.getDimSize(1)}, {groups, lhs.getDimSize(1), rhs.getDimSize(1)});
 }
 
-LogicalResult GroupedMatmulOp::verify() { return verifyRows(*this, getEnds(), /*perRow=*/false); }
+/// Checks of how many matrices these are some.
+template <typename OpT> static LogicalResult verifyOf(OpT op, Value matrices) {
+  int64_t count = typeOf(matrices).getDimSize(0);
+  if (int64_t(op.getOf().value_or(count)) < count) // grouped_matmul_c3 grouped_matmul_grad_c3
+    return op.emitOpError() << "has " << count << " matrices, which cannot be some of "
+                            << *op.getOf();
+  return success();
+}
+
+LogicalResult GroupedMatmulOp::verify() {
+  return failure(failed(verifyRows(*this, getEnds(), /*perRow=*/false)) ||
+                 failed(verifyOf(*this, getRhs())));
+}
 LogicalResult GroupedMatmulGradOp::verify() {
-  return verifyGradient(*this, getEnds(), /*perRow=*/false);
+  return failure(failed(verifyGradient(*this, getEnds(), /*perRow=*/false)) ||
+                 failed(verifyOf(*this, getResult())));
 }
+
+/// Checks the parts of rows and of matrices.
+template <typename OpT> static LogicalResult verifyParts(OpT op, Value matrices) {
+  int64_t rows = typeOf(op.getLhs()).getDimSize(0), count = typeOf(matrices).getDimSize(0),
+          parts = op.getParts();
+  if (parts < 1 || rows % parts != 0 ||
+      count % parts != 0) // expert_matmul_c3 expert_matmul_grad_c3
+    return op.emitOpError() << "has " << parts << " parts, which " << rows << " rows and " << count
+                            << " matrices do not divide into";
+  return verifyOf(op, matrices); // expert_matmul_c4 expert_matmul_grad_c4
+}
+
 // expert_matmul_c1 expert_matmul_c2 expert_matmul_grad_c1 expert_matmul_grad_c2
-LogicalResult ExpertMatmulOp::verify() { return verifyRows(*this, getExperts(), /*perRow=*/true); }
+LogicalResult ExpertMatmulOp::verify() {
+  return failure(failed(verifyRows(*this, getExperts(), /*perRow=*/true)) ||
+                 failed(verifyParts(*this, getRhs())));
+}
 LogicalResult ExpertMatmulGradOp::verify() {
-  return verifyGradient(*this, getExperts(), /*perRow=*/true);
+  return failure(failed(verifyGradient(*this, getExperts(), /*perRow=*/true)) ||
+                 failed(verifyParts(*this, getResult())));
 }
 
-// Each row is multiplied with one matrix.
+// Each row is multiplied with one matrix, or with none if that is not among these.
 
-static int64_t flopsOf(Value rows, int64_t columns) {
-  return 2 * typeOf(rows).getNumElements() * columns;
+template <typename OpT>
+static int64_t flopsOf(OpT op, Value matrices, int64_t columns, int64_t parts = 1) {
+  int64_t count = typeOf(matrices).getDimSize(0);
+  double share = double(count) / op.getOf().value_or(count) / parts;
+  return 2 * typeOf(op.getLhs()).getNumElements() * columns * share;
 }
-int64_t GroupedMatmulOp::getFlops() { return flopsOf(getLhs(), typeOf(getResult()).getDimSize(1)); }
-int64_t ExpertMatmulOp::getFlops() { return flopsOf(getLhs(), typeOf(getResult()).getDimSize(1)); }
+int64_t GroupedMatmulOp::getFlops() {
+  return flopsOf(*this, getRhs(), typeOf(getResult()).getDimSize(1));
+}
+int64_t ExpertMatmulOp::getFlops() {
+  return flopsOf(*this, getRhs(), typeOf(getResult()).getDimSize(1), getParts());
+}
 int64_t GroupedMatmulGradOp::getFlops() {
-  return flopsOf(getLhs(), typeOf(getRhs()).getDimSize(1));
+  return flopsOf(*this, getResult(), typeOf(getRhs()).getDimSize(1));
 }
-int64_t ExpertMatmulGradOp::getFlops() { return flopsOf(getLhs(), typeOf(getRhs()).getDimSize(1)); }
+int64_t ExpertMatmulGradOp::getFlops() {
+  return flopsOf(*this, getResult(), typeOf(getRhs()).getDimSize(1), getParts());
+}
 
 bool GroupedMatmulOp::isMatmul() { return true; }
 bool GroupedMatmulGradOp::isMatmul() { return true; }

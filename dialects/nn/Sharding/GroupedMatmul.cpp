@@ -13,20 +13,42 @@ template <typename OpT> static constexpr bool kInGroups = false;
 template <> constexpr bool kInGroups<GroupedMatmulOp> = true;
 template <> constexpr bool kInGroups<GroupedMatmulGradOp> = true;
 
+/// The number of equal parts of rows and of matrices that belong together.
+template <typename OpT> static int64_t partsOf(OpT op) { return op.getParts(); }
+template <> int64_t partsOf(GroupedMatmulOp) { return 1; }
+template <> int64_t partsOf(GroupedMatmulGradOp) { return 1; }
+
+/// The factors of rows and of matrices.
+struct RowFactors {
+  SmallVector<int64_t, 2> rows, matrices;
+};
+
+/// Builds the factors of `rows` rows and `count` matrices: the part of both, then what is in a
+/// part.
+template <typename OpT>
+static RowFactors rowFactors(OpT op, RuleBuilder &rule, int64_t rows, FactorKind rowKind,
+                             int64_t count, FactorKind matrixKind) {
+  if (kInGroups<OpT>)
+    return {rule.dim(rows, FactorKind::Whole), rule.dim(count, FactorKind::Whole)};
+  int64_t parts = partsOf(op);
+  SmallVector<int64_t, 2> part = rule.contiguous(rule.dim(parts));
+  RowFactors factors{part, part};
+  llvm::append_range(factors.rows, rule.dim(rows / parts, rowKind));
+  llvm::append_range(factors.matrices, rule.contiguous(rule.dim(count / parts, matrixKind)));
+  return factors;
+}
+
 /// [s, k] x [e, k, n] -> [s, n]: partial where k or e is split.
 template <typename OpT> static ShardingRule rowsRule(OpT op) {
-  constexpr bool inGroups = kInGroups<OpT>;
   RuleBuilder rule;
   ArrayRef<int64_t> lhs = shapeOf(op.getLhs());
-  int64_t count = shapeOf(op.getRhs())[0];
-  auto rows = rule.dim(lhs[0], inGroups ? FactorKind::Whole : FactorKind::Parallel);
-  auto matrices = inGroups ? rule.dim(count, FactorKind::Whole)
-                           : rule.contiguous(rule.dim(count, FactorKind::Sum));
+  auto [rows, matrices] =
+      rowFactors(op, rule, lhs[0], FactorKind::Parallel, shapeOf(op.getRhs())[0], FactorKind::Sum);
   auto n = rule.dim(shapeOf(op.getResult())[1]);
   auto k = rule.dim(lhs[1], FactorKind::Sum);
   return rule.operand({rows, k})
       .operand(op.getTransposeRhs() ? TensorFactors{matrices, n, k} : TensorFactors{matrices, k, n})
-      .operand({inGroups ? matrices : rows})
+      .operand({kInGroups<OpT> ? matrices : rows})
       .result({rows, n})
       .linear({0, 1})
       .take();
@@ -34,16 +56,14 @@ template <typename OpT> static ShardingRule rowsRule(OpT op) {
 
 /// [s, k] x [s, n] -> [e, k, n]: partial where s is split.
 template <typename OpT> static ShardingRule matricesRule(OpT op) {
-  constexpr bool inGroups = kInGroups<OpT>;
   RuleBuilder rule;
   ArrayRef<int64_t> lhs = shapeOf(op.getLhs());
-  int64_t count = shapeOf(op.getResult())[0];
-  auto rows = rule.dim(lhs[0], inGroups ? FactorKind::Whole : FactorKind::Sum);
-  auto matrices = inGroups ? rule.dim(count, FactorKind::Whole) : rule.contiguous(rule.dim(count));
+  auto [rows, matrices] = rowFactors(op, rule, lhs[0], FactorKind::Sum, shapeOf(op.getResult())[0],
+                                     FactorKind::Parallel);
   auto k = rule.dim(lhs[1]), n = rule.dim(shapeOf(op.getRhs())[1]);
   return rule.operand({rows, k})
       .operand({rows, n})
-      .operand({inGroups ? matrices : rows})
+      .operand({kInGroups<OpT> ? matrices : rows})
       .result({matrices, k, n})
       .linear({0, 1})
       .take();
@@ -54,30 +74,45 @@ ShardingRule GroupedMatmulGradOp::getShardingRule() { return matricesRule(*this)
 ShardingRule ExpertMatmulOp::getShardingRule() { return rowsRule(*this); }
 ShardingRule ExpertMatmulGradOp::getShardingRule() { return matricesRule(*this); }
 
-/// Builds the numbers of the rows' experts among those of this rank.
-static Value localExperts(OpBuilder &builder, Location loc, Value experts,
-                          ArrayRef<int64_t> factors, const LocalForm &local, int64_t count) {
-  ArrayRef<SplitAxis> axes;
-  if (!factors.empty())
-    axes = local.axes[factors[0]];
-  return localIndices(builder, loc, experts, axes, count);
+/// Builds the numbers of the rows' experts among those of this rank, of which there are `count`.
+/// `matrices`: the factors of the number of matrices.
+static Value localExperts(OpBuilder &builder, Location loc, ArrayRef<int64_t> matrices,
+                          const LocalForm &local, int64_t count) {
+  SmallVector<SplitAxis> axes;
+  for (int64_t factor : matrices)
+    llvm::append_range(axes, local.axes[factor]);
+  return localIndices(builder, loc, local.operands[2], axes, count);
+}
+
+/// Returns how many parts a rank has.
+static int64_t localParts(int64_t parts, ArrayRef<int64_t> matrices, const LocalForm &local) {
+  return parts > 1 ? parts / pieces(local.axes[matrices[0]]) : 1;
+}
+
+/// Returns of how many matrices a rank's are some; null if it has all.
+static IntegerAttr localOf(OpBuilder &builder, IntegerAttr of, int64_t count, int64_t local) {
+  return of || local == count ? of : builder.getI64IntegerAttr(count);
 }
 
 FailureOr<SmallVector<Value>> ExpertMatmulOp::partition(OpBuilder &builder,
                                                         const LocalForm &local) {
-  Value experts =
-      localExperts(builder, getLoc(), local.operands[2], getShardingRule().operands[1][0], local,
-                   shapeOf(local.operands[1])[0]);
-  return SmallVector<Value>{ExpertMatmulOp::create(builder, getLoc(), local.types[0],
-                                                   local.operands[0], local.operands[1], experts,
-                                                   getTransposeRhs())};
+  SmallVector<int64_t, 2> matrices = getShardingRule().operands[1][0];
+  int64_t count = shapeOf(local.operands[1])[0];
+  Value experts = localExperts(builder, getLoc(), matrices, local, count);
+  return SmallVector<Value>{ExpertMatmulOp::create(
+      builder, getLoc(), local.types[0], local.operands[0], local.operands[1], experts,
+      getTransposeRhs(), localParts(getParts(), matrices, local),
+      localOf(builder, getOfAttr(), shapeOf(getRhs())[0], count))};
 }
 
 FailureOr<SmallVector<Value>> ExpertMatmulGradOp::partition(OpBuilder &builder,
                                                             const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
-  Value experts = localExperts(builder, getLoc(), local.operands[2],
-                               getShardingRule().results[0][0], local, type.getDimSize(0));
-  return SmallVector<Value>{ExpertMatmulGradOp::create(builder, getLoc(), type, local.operands[0],
-                                                       local.operands[1], experts)};
+  SmallVector<int64_t, 2> matrices = getShardingRule().results[0][0];
+  int64_t count = type.getDimSize(0);
+  Value experts = localExperts(builder, getLoc(), matrices, local, count);
+  return SmallVector<Value>{
+      ExpertMatmulGradOp::create(builder, getLoc(), type, local.operands[0], local.operands[1],
+                                 experts, localParts(getParts(), matrices, local),
+                                 localOf(builder, getOfAttr(), shapeOf(getResult())[0], count))};
 }

@@ -114,7 +114,8 @@ GroupedGemmOp::Shape GroupedGemmOp::getShape() {
 bool GroupedGemmOp::isMatmul() { return true; }
 int64_t GroupedGemmOp::getFlops() {
   Shape shape = getShape();
-  return 2 * shape.m * shape.n * shape.k;
+  double share = double(shape.groups) / getOf().value_or(shape.groups);
+  return 2 * shape.m * shape.n * shape.k * share;
 }
 
 LogicalResult GroupedGemmOp::verify() {

@@ -96,7 +96,7 @@ def RT_GroupedGemmOp : RT_Op<"grouped_gemm", [DeclareOpInterfaceMethods<CostInte
   let summary = "Matmul of groups of rows by library calls";
   let description = [{
     The result of `nn.grouped_matmul` of a, b and the ends of the groups or, if a is transposed, of
-    `nn.grouped_matmul_grad`: c. The runtime reads the ends and calls the library for each group.
+    `nn.grouped_matmul_grad`: c. The runtime reads the ends and calls the library for each group. `of` is that of these ops.
 
     Life: made by plan from these ops; becomes `shale_grouped_gemm` in codegen.
 
@@ -107,9 +107,9 @@ def RT_GroupedGemmOp : RT_Op<"grouped_gemm", [DeclareOpInterfaceMethods<CostInte
     Example: `rt.grouped_gemm %0, %1 ends %2 to %3 : memref<6x4xf32>, memref<3x4x8xf32>, memref<3xi32> to memref<6x8xf32>`
   }];
   let arguments = (ins Arg<RT_Buffer, "", [MemRead]>:$a, Arg<RT_Buffer, "", [MemRead]>:$b, Arg<RT_Buffer, "", [MemRead]>:$ends,
-                       Arg<RT_Buffer, "", [MemWrite]>:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+                       Arg<RT_Buffer, "", [MemWrite]>:$c, UnitAttr:$transpose_a, UnitAttr:$transpose_b, OptionalAttr<I64Attr>:$of);
   let assemblyFormat = [{
-    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `ends` $ends `to` $c attr-dict `:`
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `ends` $ends (`of` $of^)? `to` $c attr-dict `:`
     type($a) `,` type($b) `,` type($ends) `to` type($c)
   }];
   let hasVerifier = 1;

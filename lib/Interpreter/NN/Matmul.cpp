@@ -129,22 +129,24 @@ static LogicalResult evaluateGroupedMatmulGrad(nn::GroupedMatmulGradOp, Call &ca
   return success();
 }
 
-/// Returns the expert of each row; -1 for none.
-static std::vector<int64_t> expertsOfRows(const Tensor &experts, int64_t count) {
+/// Returns the expert of each row; -1 for none in the row's part.
+static std::vector<int64_t> expertsOfRows(const Tensor &experts, int64_t count, int64_t parts) {
   std::vector<int64_t> result(experts.ints(), experts.ints() + experts.size());
-  for (int64_t &expert : result)
-    if (expert < 0 || expert >= count)
+  int64_t rows = result.size() / parts, each = count / parts;
+  for (auto [row, expert] : llvm::enumerate(result))
+    if (expert < 0 || expert >= count || expert / each != int64_t(row) / rows)
       expert = -1;
   return result;
 }
 
 static LogicalResult evaluateExpertMatmul(nn::ExpertMatmulOp op, Call &call) {
-  multiplyRows(expertsOfRows(call.operand(2), call.operand(1).dim(0)), op.getTransposeRhs(), call);
+  multiplyRows(expertsOfRows(call.operand(2), call.operand(1).dim(0), op.getParts()),
+               op.getTransposeRhs(), call);
   return success();
 }
 
-static LogicalResult evaluateExpertMatmulGrad(nn::ExpertMatmulGradOp, Call &call) {
-  sumRows(expertsOfRows(call.operand(2), call.result().dim(0)), call);
+static LogicalResult evaluateExpertMatmulGrad(nn::ExpertMatmulGradOp op, Call &call) {
+  sumRows(expertsOfRows(call.operand(2), call.result().dim(0), op.getParts()), call);
   return success();
 }
 

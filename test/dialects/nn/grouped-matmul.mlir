@@ -1,5 +1,5 @@
 // RUN: shale-opt %s | shale-opt | FileCheck %s
-// RUN: (shale-run %s --function=values; echo @experts; shale-run %s --function=experts) | FileCheck %s --check-prefix=VALUES
+// RUN: (shale-run %s --function=values; echo @experts; shale-run %s --function=experts; echo @parts; shale-run %s --function=parts) | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func @matmul
 func.func @matmul(%x: tensor<5x3xf64>, %w: tensor<3x3x2xf64>) -> tensor<5x2xf64> {
@@ -44,4 +44,20 @@ func.func @experts() -> (tensor<5x1xf32>, tensor<3x2x1xf32>) {
   // CHECK: nn.expert_matmul_grad %{{.*}}, %{{.*}} experts = %{{.*}} : (tensor<5x2xf32>, tensor<5x1xf32>, tensor<5xi64>) -> tensor<3x2x1xf32>
   %dw = nn.expert_matmul_grad %x, %g experts = %experts : (tensor<5x2xf32>, tensor<5x1xf32>, tensor<5xi64>) -> tensor<3x2x1xf32>
   return %y, %dw : tensor<5x1xf32>, tensor<3x2x1xf32>
+}
+
+// Two parts: rows 0 and 1 have only experts 0 and 1, the others only 2 and 3.
+// VALUES: @parts
+// VALUES: result0: 4x1xf32 sum 105 [99, 0, 6, 0]
+// VALUES: result1: 4x2x1xf32 sum 92 [0, 0, 10, 12, 0, 0, 30, 40]
+func.func @parts() -> (tensor<4x1xf32>, tensor<4x2x1xf32>) {
+  %x = nn.constant dense<[[5.0, 6.0], [1.0, 2.0], [3.0, 4.0], [7.0, 8.0]]> : tensor<4x2xf32>
+  %w = nn.constant dense<[[[1.0], [0.0]], [[9.0], [9.0]], [[1.0], [1.0]], [[2.0], [0.0]]]> : tensor<4x2x1xf32>
+  %g = nn.constant dense<[[2.0], [1.0], [10.0], [5.0]]> : tensor<4x1xf32>
+  %experts = nn.constant dense<[1, 2, 3, 0]> : tensor<4xi64>
+  // CHECK: nn.expert_matmul %{{.*}}, %{{.*}} experts = %{{.*}} parts = 2 of = 8 : (tensor<4x2xf32>, tensor<4x2x1xf32>, tensor<4xi64>) -> tensor<4x1xf32>
+  %y = nn.expert_matmul %x, %w experts = %experts parts = 2 of = 8 : (tensor<4x2xf32>, tensor<4x2x1xf32>, tensor<4xi64>) -> tensor<4x1xf32>
+  // CHECK: nn.expert_matmul_grad %{{.*}}, %{{.*}} experts = %{{.*}} parts = 2 : (tensor<4x2xf32>, tensor<4x1xf32>, tensor<4xi64>) -> tensor<4x2x1xf32>
+  %dw = nn.expert_matmul_grad %x, %g experts = %experts parts = 2 : (tensor<4x2xf32>, tensor<4x1xf32>, tensor<4xi64>) -> tensor<4x2x1xf32>
+  return %y, %dw : tensor<4x1xf32>, tensor<4x2x1xf32>
 }

@@ -173,7 +173,8 @@ static bool importGroupedMatmul(Node &node) {
   auto turned = weight.getDefiningOp<nn::TransposeOp>();
   bool transposes = turned && turned.getPerm() == ArrayRef<int64_t>{0, 2, 1};
   Value matrices = transposes ? turned.getInput() : Value(weight);
-  Tensor result = node.create<nn::GroupedMatmulOp>(type, x, matrices, ends, transposes);
+  Tensor result =
+      node.create<nn::GroupedMatmulOp>(type, x, matrices, ends, transposes, IntegerAttr());
   return result && succeeded(node.give(result));
 }
 
@@ -183,7 +184,7 @@ static bool importGroupedMatmulGradient(Node &node) {
   if (!areGroups(x, grad, ends) || grad.rank() != 2 || grad.dim(0) != x.dim(0))
     return false;
   auto type = RankedTensorType::get({ends.dim(0), x.dim(1), grad.dim(1)}, x.element());
-  Tensor result = node.create<nn::GroupedMatmulGradOp>(type, x, grad, ends);
+  Tensor result = node.create<nn::GroupedMatmulGradOp>(type, x, grad, ends, IntegerAttr());
   return result && succeeded(node.give(result));
 }
 
