@@ -154,7 +154,7 @@ def build(name, masked, left=True):
         tokens = text(rng, (STEPS, BATCH, SEQUENCE + 1))
         tokens[..., ::7] = 0  # the encoder's padding row
         return Logits(OWN[name](VOCABULARY).eval()), {"tokens": tokens[..., :-1].copy(), "labels": tokens[..., 1:].copy()}
-    if name in models.CAUSAL:
+    if name in models.CAUSAL or name in models.EXPORTED:
         module = CausalMasked if masked else Causal
         batches = pad(rng, causal_batches(rng), left) if masked else causal_batches(rng)
     elif name in models.ENCODERS:

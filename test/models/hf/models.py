@@ -8,7 +8,7 @@ TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 GROUPS = {"num_key_value_heads": 2}
 SMALL_GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2}
 # Every expert computes every token that chose it by a batched matmul: shapes are static. The default loops over the experts that were chosen,
-# or uses a grouped matmul, which no exporter writes.
+# or uses a grouped matmul, which only shale.export writes: its cases use that.
 EXPERTS = {"num_experts_per_tok": 2, "experts_implementation": "batched_mm", "output_router_logits": True, "router_aux_loss_coef": 0.02}
 CAUSAL = {
     "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**SMALL_GPT)),
@@ -49,6 +49,16 @@ CAUSAL = {
     "qwen3moe": lambda: hf.Qwen3MoeForCausalLM(hf.Qwen3MoeConfig(**WIDTH, **GROUPS, **TOKENS, head_dim=8, moe_intermediate_size=16, num_experts=4,
                                                                  **EXPERTS)),
     "mamba": lambda: hf.MambaForCausalLM(hf.MambaConfig(hidden_size=32, num_hidden_layers=2, state_size=4, vocab_size=VOCABULARY, **TOKENS)),
+}
+# Of shale.export only: grouped matmuls and what is around them.
+EXPORTED = {
+    "deepseek3": lambda: hf.DeepseekV3ForCausalLM(hf.DeepseekV3Config(
+        **WIDTH, **TOKENS, num_key_value_heads=4, moe_intermediate_size=16, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, n_group=2,
+        topk_group=1, first_k_dense_replace=1, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8)),
+    "gptoss": lambda: hf.GptOssForCausalLM(hf.GptOssConfig(
+        **WIDTH, **GROUPS, **TOKENS, head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=8, output_router_logits=True)),
+    "granitemoe": lambda: hf.GraniteMoeForCausalLM(hf.GraniteMoeConfig(
+        **WIDTH, **GROUPS, **TOKENS, num_local_experts=4, num_experts_per_tok=2, output_router_logits=True)),
 }
 ENCODERS = {
     "roberta": lambda: hf.RobertaForMaskedLM(hf.RobertaConfig(**WIDTH, **TOKENS)),
@@ -108,5 +118,5 @@ UNSCRIPTED = {
     "encoder": "the file lacks padding_idx, so that the row of padding is trained",
     "prenorm": "the file lacks padding_idx, so that the row of padding is trained",
 }
-KINDS = (CAUSAL, ENCODERS, TYPED, PAIRS, IMAGES, AUDIO, TOWERS)
+KINDS = (CAUSAL, EXPORTED, ENCODERS, TYPED, PAIRS, IMAGES, AUDIO, TOWERS)
 MASKABLE = (CAUSAL, ENCODERS, PAIRS, TOWERS)  # exported without and with masks

@@ -310,7 +310,10 @@ def decompositions():
         def decompose(*arguments, **words):
             return NotImplemented if is_whole(*arguments, **words) else standard[operator](*arguments, **words)
         return decompose
-    return {operator: chosen(operator, is_whole) for operator, is_whole in whole.items()}
+
+    def unset(size, order, **words):  # a value that the graph overwrites, as transformers do with the inverse of an order
+        return aten.full.default(size, 0, dtype=words.get("dtype"), device=words.get("device"))
+    return {aten.empty_permuted.default: unset, **{operator: chosen(operator, is_whole) for operator, is_whole in whole.items()}}
 
 
 def complete(program):
