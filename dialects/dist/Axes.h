@@ -26,7 +26,12 @@ inline bool replicatesState(AxisRole roles) {
 }
 /// Whether layouts split values of the graph, and so parameters when they are used, along it.
 inline bool splitsValues(AxisRole roles) { return bitEnumContainsAny(roles, AxisRole::Values); }
-/// Whether parameters are whole when they are used, and their gradients are summed along it.
+/// Whether matrices of experts, and what is computed with them, are split along it by experts.
+inline bool splitsExperts(AxisRole roles) { return bitEnumContainsAny(roles, AxisRole::Experts); }
+/// Whether layouts split values other than by examples along it, so that they are exchanged.
+inline bool exchangesValues(AxisRole roles) { return splitsValues(roles) || splitsExperts(roles); }
+/// Whether parameters but those of experts are whole when they are used, and their gradients are
+/// summed along it.
 inline bool sumsGradients(AxisRole roles) {
   return roles != AxisRole() && !bitEnumContainsAny(roles, AxisRole::Values);
 }

@@ -23,7 +23,8 @@ def Dist_AxisRole : I32BitEnumAttr<"AxisRole", "what the ranks along a mesh axis
     I32BitEnumAttrCaseBit<"Batch", 0, "batch">,
     I32BitEnumAttrCaseBit<"Replicate", 1, "replicate">,
     I32BitEnumAttrCaseBit<"State", 2, "state">,
-    I32BitEnumAttrCaseBit<"Values", 3, "values">]> {
+    I32BitEnumAttrCaseBit<"Values", 3, "values">,
+    I32BitEnumAttrCaseBit<"Experts", 4, "experts">]> {
   let cppNamespace = "::shale::dist";
   let genSpecializedAttr = 0;
 }
@@ -31,7 +32,8 @@ def Dist_AxisRole : I32BitEnumAttr<"AxisRole", "what the ranks along a mesh axis
 def Dist_AxisKind : I32EnumAttr<"AxisKind", "a name for the roles of a mesh axis", [
     I32EnumAttrCase<"Replica", 0, "replica">,
     I32EnumAttrCase<"Shard", 1, "shard">,
-    I32EnumAttrCase<"Tensor", 2, "tensor">]> {
+    I32EnumAttrCase<"Tensor", 2, "tensor">,
+    I32EnumAttrCase<"Expert", 3, "expert">]> {
   let cppNamespace = "::shale::dist";
   let genSpecializedAttr = 0;
 }

@@ -20,7 +20,8 @@ static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI32A
       return failure();
     std::optional<AxisKind> kind = symbolizeAxisKind(word);
     if (!kind)
-      return parser.emitError(loc, "expected replica, shard or tensor; got '") << word << "'";
+      return parser.emitError(loc, "expected replica, shard, tensor or expert; got '")
+             << word << "'";
     if (parser.parseString(&name) || parser.parseEqual() ||
         parser.parseInteger(counts.emplace_back()))
       return failure();

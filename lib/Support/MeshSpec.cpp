@@ -30,6 +30,7 @@ static std::optional<dist::AxisKind> kindOfName(StringRef name) {
       .Case("replica", dist::AxisKind::Replica)
       .Case("fsdp", dist::AxisKind::Shard)
       .Case("tp", dist::AxisKind::Tensor)
+      .Case("ep", dist::AxisKind::Expert)
       .Default(std::nullopt);
 }
 
@@ -59,7 +60,7 @@ std::string shale::parseText(StringRef text, MeshSpec &mesh) {
         axis.contains(':') ? dist::symbolizeAxisKind(word) : kindOfName(name);
     if (!kind && axis.contains(':'))
       return ("mesh '" + text + "': axis '" + name + "' is of kind '" + word +
-              "'; expected replica, shard or tensor")
+              "'; expected replica, shard, tensor or expert")
           .str();
     if (!kind)
       return ("mesh '" + text + "' has an axis '" + name +

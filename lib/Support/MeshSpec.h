@@ -30,8 +30,8 @@ struct MeshSpec {
 };
 
 /// Parses NAME=SIZE or NAME:KIND=SIZE, separated by commas: `replica=2,fsdp=4`, or with custom
-/// names `hosts:replica=2,gpus:shard=4`. The names replica, fsdp and tp have the kinds replica,
-/// shard and tensor. Returns an error, or an empty string.
+/// names `hosts:replica=2,gpus:shard=4`. The names replica, fsdp, tp and ep have the kinds replica,
+/// shard, tensor and expert. Returns an error, or an empty string.
 std::string parseText(llvm::StringRef text, MeshSpec &mesh);
 std::string textOf(const MeshSpec &mesh);
 

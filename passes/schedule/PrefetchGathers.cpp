@@ -20,15 +20,15 @@ namespace {
 /// One gather of a unit's group. All positions are those in the block before any op is moved.
 struct Gather {
   dist::StartOp start;
-  StringAttr unit;
+  StringAttr unit, axis;
   int64_t group, begin; ///< The gather starts in front of the op at this position.
   int64_t use, end;
   SmallVector<Operation *, 4> moved; ///< in their new order; empty: the gather stays
   bool isJoined = false;             ///< whether it is one exchange with the gather before it
 
-  /// Whether another group of the same unit is used while this one is whole.
+  /// Whether another group of the same unit and axis is used while this one is whole.
   bool isUsedWith(const Gather &other) const {
-    return unit == other.unit && group != other.group && other.use <= end;
+    return unit == other.unit && axis == other.axis && group != other.group && other.use <= end;
   }
 };
 } // namespace
@@ -40,7 +40,14 @@ static std::optional<Gather> gatherOf(Operation *op) {
       start ? dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation()) : nullptr;
   if (!gather)
     return std::nullopt;
-  return Gather{start, gather.getUnitAttr().getAttr(), int64_t(gather.getGroup()), 0, 0, 0, {}};
+  return Gather{start,
+                gather.getUnitAttr().getAttr(),
+                gather.getAxisAttr(),
+                int64_t(gather.getGroup()),
+                0,
+                0,
+                0,
+                {}};
 }
 
 /// Returns the first position at which `gather` may be in flight: at most `prefetch`

@@ -149,4 +149,52 @@ def RepeatHeadsPass : Pass<"shale-repeat-heads", "::mlir::ModuleOp"> {
   }];
 }
 
+def SplitExpertsPass : Pass<"shale-split-experts", "::mlir::ModuleOp"> {
+  let summary = "Computes with experts on the ranks that have their matrices";
+  let description = [{
+    On a mesh with an axis of kind `expert`: values by row that matmuls of experts read get as many parts as the axis has ranks. A
+    part has all rows of the ranks along the axis, and computes with those whose experts are its own, from one matmul to the
+    next. Results are sums over parts, in which linear ops, such as the sum over a token's experts, compute with the terms first.
+
+    Parts are a dimension like others, which `dist.constrain` splits, and so are parameters of experts. Rows are gathered
+    before they are repeated for several experts, again in the backward pass, and results are reduce-scattered: no choice of
+    experts needs more memory than another, and none loses rows.
+
+    Fails if the module has no matmul of experts, or if the ranks do not divide their number.
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh <[expert "ep"=2]>
+    nn.state @w role = param type = tensor<4x8x6xf32>
+    func.func @forward(%x: tensor<10x8xf32>, %experts: tensor<10xi32>, %w: tensor<4x8x6xf32> {nn.state = @w}) -> tensor<10x6xf32> {
+      %y = nn.expert_matmul %x, %w experts = %experts : (tensor<10x8xf32>, tensor<4x8x6xf32>, tensor<10xi32>) -> tensor<10x6xf32>
+      return %y : tensor<10x6xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    dist.mesh @mesh <[expert "ep"=2]>
+    nn.state @w role = param type = tensor<4x8x6xf32>
+    func.func @forward(%x: tensor<10x8xf32>, %experts: tensor<10xi32>, %w: tensor<4x8x6xf32> {dist.sharding = #dist.sharding<[{"ep"}, {}, {} ]>, nn.state = @w})
+        -> tensor<10x6xf32> {
+      %0 = dist.constrain %experts to <[{} ]> : tensor<10xi32>
+      %1 = nn.broadcast %0 dims = [1] : tensor<10xi32> -> tensor<2x10xi32>
+      %2 = dist.constrain %1 to <[{"ep"}, {} ]> : tensor<2x10xi32>
+      %3 = nn.reshape %2 : tensor<2x10xi32> -> tensor<20xi32>
+      %4 = dist.constrain %x to <[{}, {} ]> : tensor<10x8xf32>
+      %5 = nn.broadcast %4 dims = [1, 2] : tensor<10x8xf32> -> tensor<2x10x8xf32>
+      %6 = dist.constrain %5 to <[{"ep"}, {}, {} ]> : tensor<2x10x8xf32>
+      %7 = nn.reshape %6 : tensor<2x10x8xf32> -> tensor<20x8xf32>
+      %8 = nn.expert_matmul %7, %w experts = %3 parts = 2 : (tensor<20x8xf32>, tensor<4x8x6xf32>, tensor<20xi32>) -> tensor<20x6xf32>
+      %9 = nn.reshape %8 : tensor<20x6xf32> -> tensor<2x10x6xf32>
+      %y = nn.reduce sum %9 dims = [0] : tensor<2x10x6xf32> -> tensor<10x6xf32>
+      return %y : tensor<10x6xf32>
+    }
+    ```
+  }];
+}
+
 #endif // SHALE_SHARDING_DIVISION_PASSES_TD

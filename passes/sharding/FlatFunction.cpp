@@ -146,16 +146,21 @@ Value FlatFunction::wholeOf(Group &group) {
   whole = groupArguments[group].atRest;
   if (!group.isGathered())
     return whole;
-  Type used = group.storage().getUse();
-  auto gather = dist::UnitGatherOp::create(
-      builder, group.getLoc(), RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()),
-      whole, group.unit.getSymName(), group.index, units.policy.axis.getValue(),
-      group.storage().getGather());
-  whole = gather;
-  if (used != group.attr.getWire())
-    whole = nn::CastOp::create(builder, group.getLoc(), gather.getType().clone(used), gather);
+  auto type = RankedTensorType::get({group.attr.getCount()}, group.attr.getWire());
+  // A group that each rank stores whole, because an axis splits its parameters, is only cast.
+  if (StringAttr axis = group.unit.getAxisOf(group.attr))
+    whole =
+        dist::UnitGatherOp::create(builder, group.getLoc(), type, whole, group.unit.getSymName(),
+                                   group.index, axis.getValue(), group.storage().getGather());
+  else
+    whole = nn::CastOp::create(builder, group.getLoc(), type, whole);
+  SmallVector<Operation *, 2> made{whole.getDefiningOp()};
+  if (Type used = group.storage().getUse(); used != group.attr.getWire()) {
+    whole = nn::CastOp::create(builder, group.getLoc(), type.clone(used), whole);
+    made.push_back(whole.getDefiningOp());
+  }
   if (units.policy.gathersAgain())
-    for (Operation *op : {gather.getOperation(), whole.getDefiningOp()})
+    for (Operation *op : made)
       op->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
   return whole;
 }

@@ -110,7 +110,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
         return function.emitError("state ") << symbol << " must be split into contiguous parts";
       for (auto &axes : layout.dims)
         for (StringRef axis : axes)
-          if (mesh.sumsGradients(axis))
+          if (mesh.sumsGradients(axis) && !mesh.splitsExperts(axis))
             return function.emitError("state ")
                    << symbol << " is split at use over data axis '" << axis
                    << "': the strategy, not the sharding at use, splits state over data axes";
@@ -195,14 +195,15 @@ Type Partitioner::termTypeOf(Operation *op) const {
   return type;
 }
 
-/// Converts `own`, the local part of an old value. A sum over tensor axes of matmuls that were
-/// rounded to a 16-bit type is sent in that type, as Megatron-LM does: half the bytes of f32.
+/// Converts `own`, the local part of an old value. A sum over axes of tensors or experts of matmuls
+/// that were rounded to a 16-bit type is sent in that type, as Megatron-LM does: half the bytes of
+/// f32.
 Value Partitioner::resharded(Value old, Value own, const TensorLayout &to) {
   const TensorLayout &from = locals[old].layout;
   Type terms = termTypes.lookup(old), wide = getElementTypeOrSelf(own.getType());
   bool isSum = !from.partial.empty() && llvm::all_of(from.partial, [&](auto &part) {
     auto [axis, kind] = part;
-    return kind == dist::Reduction::Sum && mesh.splitsValues(axis) && !to.partialOn(axis);
+    return kind == dist::Reduction::Sum && mesh.exchangesValues(axis) && !to.partialOn(axis);
   });
   if (!isSum || !terms || terms.getIntOrFloatBitWidth() != 16 || !wide.isF32() ||
       function->getParentOp()->hasAttr(dist::kWideSumsAttr))
@@ -218,15 +219,15 @@ Value Partitioner::resharded(Value old, Value own, const TensorLayout &to) {
   return castTo(reshard(builder, loc, castTo(own, terms), from, to, mesh), wide);
 }
 
-/// Whether a backward op reads what tensor axes split of a forward value: it is then gathered
-/// again, behind a barrier, and what the forward pass has gathered is not kept.
+/// Whether a backward op reads what axes of tensors or experts split of a forward value: it is then
+/// gathered again, behind a barrier, and what the forward pass has gathered is not kept.
 bool Partitioner::gathersAgain(Value old, const TensorLayout &layout) {
   Operation *source = old.getDefiningOp();
   if (!source || !listener.current || !nn::isInPhase(source, nn::Phase::Forward) ||
       !nn::isInPhase(listener.current, nn::Phase::Backward))
     return false;
   return llvm::any_of(layout.dims, [&](const DimAxes &axes) {
-    return llvm::any_of(axes, [&](StringRef axis) { return mesh.splitsValues(axis); });
+    return llvm::any_of(axes, [&](StringRef axis) { return mesh.exchangesValues(axis); });
   });
 }
 

@@ -15,6 +15,8 @@ void buildDivisionPipeline(mlir::OpPassManager &manager) {
 
 // No canonicalization or CSE may run between these passes: folding drops annotations.
 void buildShardingPipeline(mlir::OpPassManager &manager, const CompileOptions &options) {
+  // Compute with experts on the ranks that have their matrices.
+  manager.addPass(createSplitExpertsPass());
   // Results of matmuls, which tensor axes may make partial, are added before other terms.
   manager.addPass(createGroupSumsPass());
   // Lay out parameters over tensor axes, as the user's plan says.

@@ -220,11 +220,15 @@ FailureOr<TensorCandidate> TensorPlanner::candidateFor(nn::StateOp state, BlockA
   };
   candidate.kept = uses.kept;
   candidate.barred.resize(rank);
+  // The axis of experts splits their number.
+  TensorLayout own = getLayout(argument).value_or(TensorLayout::replicated(rank));
   for (int64_t dim = 0; dim < rank; ++dim) {
     TensorLayout layout = TensorLayout::replicated(rank);
     layout.dims[dim].assign(axes.begin(), axes.end());
     std::optional<std::string> why;
-    if (state.getTensorType().getDimSize(dim) % ranks == 0)
+    if (!own.dims[dim].empty())
+      why = ("axis '" + own.dims[dim].front().name + "' splits dimension " + Twine(dim)).str();
+    else if (state.getTensorType().getDimSize(dim) % ranks == 0)
       why = whyNotSplit(state, layout, mesh);
     if (!why)
       continue;
@@ -322,7 +326,8 @@ void TensorPlanner::place(const Region &region, size_t number, const TensorChoic
   }
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
   splits |= candidate.fixed || !part || part.getPadding() == 0;
-  TensorLayout layout = TensorLayout::replicated(state.getTensorType().getRank());
+  TensorLayout layout = getLayout(candidate.argument)
+                            .value_or(TensorLayout::replicated(state.getTensorType().getRank()));
   layout.dims[dim].assign(axes.begin(), axes.end());
   layouts[state.getSymName()] = layout.toAttr(module.getContext());
 }

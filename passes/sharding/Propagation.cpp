@@ -19,7 +19,7 @@ Propagation::Propagation(dist::MeshOp mesh, AxisList axes, ArrayRef<Operation *>
 bool Propagation::passes(Operation *op) { return !isa<GradientPartsOpInterface>(op); }
 
 /// Seeds the splits of a constraint. It determines all axes except data axes that it
-/// does not name.
+/// does not name, but for those of experts.
 void Propagation::seedConstraint(dist::ConstrainOp op) {
   OpState &state = states[op];
   TensorLayout layout = TensorLayout::from(op.getSharding());
@@ -58,7 +58,7 @@ bool Propagation::split(OpState &state, Projection part, StringRef axis) {
 /// Whether propagation may still split `op` over `axis`.
 bool Propagation::isOpen(Operation *op, const OpState &state, StringRef axis) {
   return state.assignment.factorOf(axis) < 0 && !state.assignment.keeps(axis) &&
-         (!isa<dist::ConstrainOp>(op) || !mesh.splitsValues(axis));
+         (!isa<dist::ConstrainOp>(op) || !mesh.exchangesValues(axis));
 }
 
 /// Whether the rows of a norm may be split: the plan has split its scale, an operand of columns
@@ -143,6 +143,23 @@ bool Propagation::keepPartialSums(Operation *op, StringRef axis) {
 
 //===- All steps ----------------------------------------------------------===//
 
+/// Propagates the splits over an axis until nothing changes. Returns whether any did.
+bool Propagation::propagate(StringRef axis) {
+  bool any = false;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation *op : ops)
+      changed |= forward(op, axis);
+    any |= changed;
+    if (changed)
+      continue;
+    for (Operation *op : llvm::reverse(ops))
+      changed |= backward(op, axis);
+    any |= changed;
+  }
+  return any;
+}
+
 void Propagation::run() {
   for (Operation *op : ops) {
     OpState &state = states[op];
@@ -152,16 +169,13 @@ void Propagation::run() {
   for (Operation *op : ops)
     if (auto constraint = dyn_cast<dist::ConstrainOp>(op))
       seedConstraint(constraint);
-  for (StringRef axis : axes)
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (Operation *op : ops)
-        changed |= forward(op, axis);
-      if (changed)
-        continue;
-      for (Operation *op : llvm::reverse(ops))
-        changed |= backward(op, axis);
-    }
+  // A split of a major part of a dimension may make one of the rest contiguous, over an axis that
+  // was visited before.
+  for (bool again = true; again;) {
+    again = false;
+    for (StringRef axis : axes)
+      again |= propagate(axis);
+  }
   // All splits are known, and operands come before users. Operands that were split since may have
   // changed what an op can keep.
   for (Operation *op : ops) {

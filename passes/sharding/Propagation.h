@@ -52,6 +52,7 @@ private:
   bool backward(mlir::Operation *op, llvm::StringRef axis);
   bool keeps(mlir::Operation *op, llvm::ArrayRef<int64_t> operands, llvm::StringRef axis);
   bool keepPartialSums(mlir::Operation *op, llvm::StringRef axis);
+  bool propagate(llvm::StringRef axis);
 
   dist::MeshOp mesh;
   AxisList axes;

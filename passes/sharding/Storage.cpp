@@ -30,10 +30,10 @@ FailureOr<StoragePolicy> StoragePolicy::read(ModuleOp module, dist::MeshOp mesh)
       axes = several;
     StringRef axis = axes.size() == 1 ? axes.front() : mesh.join(axes);
     policy.axis = StringAttr::get(module.getContext(), axis);
-    policy.ranks = mesh.getSize(axis);
-    policy.splits = mesh.splits(axis);
   }
-  Attribute gathers = policy.splits ? module->getAttr(dist::kQuantizeGathersAttr) : Attribute();
+  Attribute gathers = policy.axis && mesh.splits(policy.axis)
+                          ? module->getAttr(dist::kQuantizeGathersAttr)
+                          : Attribute();
   if (auto type = dyn_cast_or_null<TypeAttr>(gathers))
     policy.rounds = type.getValue();
   else if (gathers)
@@ -47,9 +47,10 @@ FailureOr<StoragePolicy> StoragePolicy::read(ModuleOp module, dist::MeshOp mesh)
 
 /// Returns the collectives that sum gradients, in order. Tensor axes come first: groups that are
 /// partial on them are small, and few axes remain to be bucketed. Then the axis over which the
-/// update is split: the others reduce less data.
+/// update is split: the others reduce less data. Gradients of experts that an axis splits are whole
+/// sums on it. `used`: the axes that split the parameters when they are used.
 static SmallVector<Attribute> planSums(const StoragePolicy &policy, dist::MeshOp mesh,
-                                       StringAttr update, bool encodes) {
+                                       ArrayRef<StringRef> used, StringAttr update, bool encodes) {
   Builder builder(mesh.getContext());
   SmallVector<Attribute> steps;
   auto add = [&](ArrayRef<StringRef> axes, bool scatter, std::optional<dist::Encoding> how) {
@@ -62,7 +63,8 @@ static SmallVector<Attribute> planSums(const StoragePolicy &policy, dist::MeshOp
   if (update)
     own = dist::MeshOp::membersOf(update);
   for (StringRef axis : axesByPriority(mesh))
-    if (!llvm::is_contained(own, axis))
+    if (!llvm::is_contained(own, axis) &&
+        !(mesh.splitsExperts(axis) && llvm::is_contained(used, axis)))
       (mesh.sumsGradients(axis) ? data : tensor).push_back(axis);
   std::optional<dist::Encoding> encoding = encodes ? policy.sum : std::nullopt;
   if (!tensor.empty())
@@ -77,6 +79,13 @@ static SmallVector<Attribute> planSums(const StoragePolicy &policy, dist::MeshOp
 StoragePlan planStorage(const StoragePolicy &policy, dist::MeshOp mesh, const StoredKind &kind) {
   MLIRContext *context = mesh.getContext();
   StoragePlan plan;
+  StringAttr axis = dist::MeshOp::without(policy.axis, kind.axes);
+  if (SmallVector<StringRef, 2> members; axis && axis != policy.axis) {
+    members = dist::MeshOp::membersOf(axis);
+    if (members.size() > 1)
+      mesh.join(members);
+  }
+  bool splits = axis && mesh.splits(axis);
   plan.wire = kind.used && !kind.buffer ? kind.used : kind.type;
   bool splitsParameters = dist::splitsParameters(policy.strategy);
   bool splitsUpdate = kind.trained && dist::splitsOptimizer(policy.strategy);
@@ -93,20 +102,19 @@ StoragePlan planStorage(const StoragePolicy &policy, dist::MeshOp mesh, const St
   bool widened = plan.wire != kind.type && !rounds && !encodes;
   bool copies = widened && !splitsParameters;
   bool atRest =
-      policy.splits && !kind.buffer &&
+      splits && !kind.buffer &&
       (splitsParameters || encodes || rounds || (copies && dist::splitsOptimizer(policy.strategy)));
   bool gathers = atRest ? !copies : splitsParameters && plan.wire != kind.type;
-  StringAttr none, update = splitsUpdate && policy.splits ? policy.axis : none;
+  StringAttr none, update = splitsUpdate && splits ? axis : none;
   SmallVector<Attribute> steps;
   if (kind.trained)
-    steps = planSums(policy, mesh, update, kind.reduce.isF32());
+    steps = planSums(policy, mesh, kind.axes, update, kind.reduce.isF32());
   plan.storage = dist::StorageAttr::get(
       context,
       copies    ? dist::Use::Copied
       : gathers ? dist::Use::Gathered
                 : dist::Use::Stored,
-      use, atRest ? policy.axis : none, update,
-      kind.trained && policy.splits && !policy.reduceOnce ? policy.axis : none,
+      use, atRest ? axis : none, update, kind.trained && splits && !policy.reduceOnce ? axis : none,
       encodes ? dist::EncodingAttr::get(context, *policy.gather) : dist::EncodingAttr(),
       ArrayAttr::get(context, steps));
   return plan;

@@ -17,10 +17,9 @@ inline namespace sharding {
 struct StoragePolicy {
   dist::Strategy strategy = dist::Strategy::None;
   /// The axis over which state is split at rest, a joint one if several axes of the mesh have that
-  /// role; null if none has.
+  /// role; null if none has. Groups whose parameters are split along some of its members when they
+  /// are used are split over the others.
   mlir::StringAttr axis;
-  int64_t ranks = 1;   ///< along the axis
-  bool splits = false; ///< whether data at rest is split along it, even if it has one rank
   /// Whether gathered units stay gathered until the end of backward.
   bool keepGathered = false;
   /// Whether gradients are summed over a step's micro-batches unreduced, and reduced once per step.
@@ -46,6 +45,7 @@ struct StoredKind {
   mlir::Type used;   ///< to which all uses but the update cast it; null if they differ
   mlir::Type reduce; ///< of gradients, when they are summed
   bool trained = false, buffer = false;
+  llvm::SmallVector<llvm::StringRef, 2> axes; ///< that split the parameters when they are used
 };
 
 /// The type in which a group is gathered, and how it is stored.

@@ -261,15 +261,25 @@ FailureOr<Assignment> getAssignment(Operation *op, const ShardingRule &rule,
   dropSingletons(recorded, mesh);
   Assignment assignment;
   assignment.factors.resize(rule.factors.size());
-  for (StringRef axis : axesByPriority(mesh)) {
-    int64_t factor = recorded.dimOf(axis), size = mesh.getSize(axis);
-    if (factor < 0)
-      continue;
-    auto entry = llvm::find_if(recorded.dims[factor],
-                               [&](const DimAxis &each) { return each.name == axis; });
-    if (!canSplit(rule, assignment, {factor, entry->blocks}, size, inBlocks))
-      return op->emitOpError("axis '") << axis << "' cannot split its factor " << factor;
-    assignment.factors[factor].push_back({axis, size, entry->blocks});
+  AxisList left = axesByPriority(mesh);
+  llvm::erase_if(left, [&](StringRef axis) { return recorded.dimOf(axis) < 0; });
+  // As in propagation, a split may need one over an axis that comes later.
+  while (!left.empty()) {
+    size_t before = left.size();
+    llvm::erase_if(left, [&](StringRef axis) {
+      int64_t factor = recorded.dimOf(axis), size = mesh.getSize(axis);
+      auto entry = llvm::find_if(recorded.dims[factor],
+                                 [&](const DimAxis &each) { return each.name == axis; });
+      size_t place = entry - recorded.dims[factor].begin();
+      if (place != assignment.factors[factor].size() ||
+          !canSplit(rule, assignment, {factor, entry->blocks}, size, inBlocks))
+        return false;
+      assignment.factors[factor].push_back({axis, size, entry->blocks});
+      return true;
+    });
+    if (left.size() == before)
+      return op->emitOpError("axis '")
+             << left.front() << "' cannot split its factor " << recorded.dimOf(left.front());
   }
   for (auto [axis, kind] : recorded.partial) {
     SmallVector<int64_t> kept = keptOperands(rule, operands, axis);

@@ -41,7 +41,8 @@ private:
   LogicalResult place(nn::StateOp state);
   /// Returns the elements of a group whose segments end at `end`: a multiple of the axis' size, so
   /// that each rank has an equal slice, aligned like a segment if kernels of the target need that.
-  int64_t paddedCount(int64_t end, int64_t alignment, int64_t block, bool exchanged = false) const;
+  int64_t paddedCount(const PlannedGroup &group, int64_t end, int64_t alignment, int64_t block,
+                      bool exchanged = false);
   int64_t blockOf(const PlannedGroup &group);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
   FailureOr<dist::GroupAttr> layOutState(const PlannedGroup &group, dist::GroupAttr flat,
@@ -137,6 +138,7 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
     kind.reduce = kind.type;
   auto optimizer =
       kind.trained ? state->getAttrOfType<StringAttr>(nn::kOptimizerAttr) : StringAttr();
+  kind.axes = axes;
   StoragePlan plan = planStorage(units.policy, mesh, kind);
   auto group = llvm::find_if(unit.groups, [&](const PlannedGroup &g) {
     return g.kind.type == kind.type && g.kind.reduce == kind.reduce &&
@@ -197,17 +199,19 @@ public:
 /// Returns the elements of a group whose last segment ends at `end`, padded so that the slice of
 /// each rank begins at a multiple of `block`. If slices are `exchanged`, each is divided once more
 /// over the ranks of the other data axes, at multiples of `block`, too.
-int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment, int64_t block,
-                                  bool exchanged) const {
-  bool aligned = units.policy.splits && target.alignsSlices();
+int64_t UnitsBuilder::paddedCount(const PlannedGroup &group, int64_t end, int64_t alignment,
+                                  int64_t block, bool exchanged) {
+  StringAttr storage = dist::MeshOp::without(units.policy.axis, group.axes);
+  bool aligned = storage && mesh.splits(storage) && target.alignsSlices();
   SmallVector<StringRef, 2> own;
-  if (units.policy.axis)
-    own = dist::MeshOp::membersOf(units.policy.axis);
+  if (storage)
+    own = dist::MeshOp::membersOf(storage);
   int64_t pieces = 1;
-  for (StringRef axis : dist::MeshOp(mesh).getAxesThat(dist::sumsGradients))
+  for (StringRef axis : mesh.getAxesThat(dist::sumsGradients))
     if (exchanged && !llvm::is_contained(own, axis))
-      pieces = std::lcm(pieces, dist::MeshOp(mesh).getSize(axis));
-  return llvm::alignTo(end, units.policy.ranks * pieces * (aligned ? alignment : block));
+      pieces = std::lcm(pieces, mesh.getSize(axis));
+  int64_t ranks = storage ? mesh.getSize(storage) : 1;
+  return llvm::alignTo(end, ranks * pieces * (aligned ? alignment : block));
 }
 
 /// Returns the elements of a group's parameters that a block of their state belongs to; 1 if their
@@ -238,7 +242,7 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   return dist::GroupAttr::get(
       module.getContext(), builder.getStringAttr(group.name), group.kind.type, group.plan.wire,
       group.kind.reduce, group.kind.trained, builder.getArrayAttr(axes),
-      paddedCount(segments.end, segments.alignment, block, sums),
+      paddedCount(group, segments.end, segments.alignment, block, sums),
       builder.getArrayAttr(segments.list), /*slot=*/StringAttr(), group.plan.storage);
 }
 
@@ -270,7 +274,7 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group,
                               element, element, element, /*trained=*/true,
                               block > 1 ? flat.getAxes() : builder.getArrayAttr({}),
                               block > 1 ? flat.getCount() / block * words
-                                        : paddedCount(segments.end, segments.alignment, 1),
+                                        : paddedCount(group, segments.end, segments.alignment, 1),
                               builder.getArrayAttr(segments.list), first.getSlotAttr(),
                               /*storage=*/dist::StorageAttr());
 }
@@ -400,6 +404,7 @@ FailureOr<Units> UnitsBuilder::build() {
   if (failed(policy))
     return failure();
   units.policy = *policy;
+  units.mesh = mesh;
   if (failed(readFunctions()) || failed(verifyReductions()))
     return failure();
   for (auto state : module.getOps<nn::StateOp>()) {

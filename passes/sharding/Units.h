@@ -88,15 +88,20 @@ public:
   std::pair<Group *, int64_t> find(llvm::StringRef param);
   /// Returns the number of elements of a group that a rank updates.
   int64_t updatedCount(const Group &group) const {
-    return group.attr.getCount() / (group.updateAxis() ? policy.ranks : 1);
+    return group.attr.getCount() / ranksAlong(group.updateAxis());
   }
   /// Returns the number of elements of a flat state that a rank holds at rest.
   int64_t localCount(const FlatState &state) const {
     nn::StateOp op = state.op;
-    return op.getTensorType().getNumElements() / (state.axis ? policy.ranks : 1);
+    return op.getTensorType().getNumElements() / ranksAlong(state.axis);
   }
 
 private:
+  int64_t ranksAlong(mlir::StringAttr axis) const {
+    return axis ? dist::MeshOp(mesh).getSize(axis) : 1;
+  }
+
+  dist::MeshOp mesh;
   llvm::StringMap<std::pair<int64_t, int64_t>> places;
   friend class UnitsBuilder;
 };

@@ -60,6 +60,14 @@ SmallVector<StringRef, 2> MeshOp::membersOf(StringRef axis) {
   return members;
 }
 
+StringAttr MeshOp::without(StringAttr axis, ArrayRef<StringRef> members) {
+  SmallVector<StringRef, 2> left;
+  if (axis)
+    left = membersOf(axis);
+  llvm::erase_if(left, [&](StringRef member) { return llvm::is_contained(members, member); });
+  return left.empty() ? StringAttr() : StringAttr::get(axis.getContext(), llvm::join(left, kJoin));
+}
+
 StringRef MeshOp::join(ArrayRef<StringRef> members) {
   auto name = StringAttr::get(getContext(), llvm::join(members, kJoin));
   SmallVector<Attribute> joint;
@@ -126,6 +134,8 @@ AxisRole dist::rolesOf(AxisKind kind) {
     return AxisRole::Batch | AxisRole::State;
   case AxisKind::Tensor:
     return AxisRole::Values;
+  case AxisKind::Expert:
+    return AxisRole::Batch | AxisRole::State | AxisRole::Experts;
   }
   llvm_unreachable("unknown kind of axis");
 }

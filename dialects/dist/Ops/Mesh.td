@@ -16,9 +16,10 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     | `replica` | split by the batch | the same on all ranks | whole |
     | `shard` | split by the batch | split as the strategy says, over all axes of this kind at once | whole |
     | `tensor` | the same on all ranks | that of the values | split as given by `dist.constrain` |
+    | `expert` | split by the batch | as `shard`, but for matrices of experts: they are split by experts | whole, but for what is computed with experts |
 
     Along an axis that does not split values, parameters are whole when they
-    are used, and gradients are summed.
+    are used, and gradients are summed, but for those of experts along an `expert` axis.
 
     Life: made by `--shale-annotate-mesh`; lives up to codegen, which writes the
     program's table of axes from it.
@@ -41,6 +42,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let extraClassDeclaration = [{
     /// Returns the axes of the mesh that an axis stands for: itself, or those that it joins.
     static ::llvm::SmallVector<::llvm::StringRef, 2> membersOf(::llvm::StringRef axis);
+    /// Returns the name of what remains of an axis without some of its members; null if nothing
+    /// does, or if `axis` is null.
+    static ::mlir::StringAttr without(::mlir::StringAttr axis, ::llvm::ArrayRef<::llvm::StringRef> members);
     /// Returns the name of the axis that joins these, which are several and in the order of the
     /// mesh, and declares it.
     ::llvm::StringRef join(::llvm::ArrayRef<::llvm::StringRef> members);
@@ -61,6 +65,8 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     AxisRole getRoles(::llvm::StringRef axis);
     bool splitsInputs(::llvm::StringRef axis) { return dist::splitsInputs(getRoles(axis)); }
     bool splitsValues(::llvm::StringRef axis) { return dist::splitsValues(getRoles(axis)); }
+    bool splitsExperts(::llvm::StringRef axis) { return dist::splitsExperts(getRoles(axis)); }
+    bool exchangesValues(::llvm::StringRef axis) { return dist::exchangesValues(getRoles(axis)); }
     bool sumsGradients(::llvm::StringRef axis) { return dist::sumsGradients(getRoles(axis)); }
     /// The axes whose roles a predicate of Axes.h holds for, in the order of the mesh.
     ::llvm::SmallVector<::llvm::StringRef> getAxesThat(RolesPredicate holds);
@@ -75,7 +81,7 @@ def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "resu
   let summary = "Fixes the layout of a value";
   let description = [{
     The result is the operand with the layout `sharding` on every mesh axis that
-    splits values. Other axes that it does not name are left to propagation.
+    splits values or experts. Other axes that it does not name are left to propagation.
 
     Life: written by hand or made by a tensor-parallel plan; propagation starts
     from it; gone after partition.

@@ -54,25 +54,28 @@ LogicalResult UnitOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto mesh = symbols.lookupNearestSymbolFrom<MeshOp>(*this, getMeshAttr());
   if (!mesh) // unit_c1
     return emitOpError("there is no mesh ") << getMeshAttr();
-  int64_t size = 1;
-  if (std::optional<StringRef> axis = getAxis()) {
-    size = mesh.getSize(*axis);
-    if (size == 0) // unit_c1
-      return emitOpError("the mesh has no axis '") << *axis << "'";
-  }
+  if (getAxis() && mesh.getSize(*getAxis()) == 0) // unit_c1
+    return emitOpError("the mesh has no axis '") << *getAxis() << "'";
+  SmallVector<StringRef, 2> members;
+  if (getAxis())
+    members = MeshOp::membersOf(*getAxis());
   for (Attribute entry : getGroups()) {
     auto group = cast<GroupAttr>(entry);
-    if (group.getCount() < 0 || group.getCount() % size != 0) // unit_c2
-      return emitOpError("group '") << group.getName().getValue() << "' has " << group.getCount()
-                                    << " elements, not a multiple of the axis' size " << size;
     for (Attribute axis : group.getAxes()) {
       auto name = dyn_cast<StringAttr>(axis);
       if (!name || mesh.getSize(name) == 0 ||
-          (getAxis() &&
-           llvm::is_contained(MeshOp::membersOf(*getAxis()), name.getValue()))) // unit_c5
+          (llvm::is_contained(members, name.getValue()) && !mesh.splitsExperts(name))) // unit_c5
         return emitOpError("group '") << group.getName().getValue() << "' names " << axis
                                       << ", which is not another axis of the mesh";
     }
+    StringAttr storage = getAxisOf(group);
+    int64_t size = storage ? mesh.getSize(storage) : 1;
+    if (size == 0) // unit_c5
+      return emitOpError("group '") << group.getName().getValue() << "' is stored over '"
+                                    << storage.getValue() << "', which is not an axis of the mesh";
+    if (group.getCount() < 0 || group.getCount() % size != 0) // unit_c2
+      return emitOpError("group '") << group.getName().getValue() << "' has " << group.getCount()
+                                    << " elements, not a multiple of the axis' size " << size;
   }
   return success();
 }
@@ -81,6 +84,11 @@ GroupAttr UnitOp::getGroup(int64_t index) {
   if (index < 0 || index >= static_cast<int64_t>(getGroups().size()))
     return {};
   return cast<GroupAttr>(getGroups()[index]);
+}
+
+StringAttr UnitOp::getAxisOf(GroupAttr group) {
+  SmallVector<StringRef> used(group.getAxes().getAsValueRange<StringAttr>());
+  return MeshOp::without(getAxisAttr(), used);
 }
 
 //===- Users of units -----------------------------------------------------===//
@@ -106,7 +114,7 @@ LogicalResult UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
   GroupAttr group = lookupGroup(*this, symbols, unit);
   if (!group)
     return failure();
-  if (unit.getAxis() != getAxis()) // unit_gather_c1
+  if (unit.getAxisOf(group) != getAxisAttr()) // unit_gather_c1
     return emitOpError("gathers over '")
            << getAxis() << "', which is not the axis of unit " << getUnitAttr();
   int64_t size = getAxisSize(*this, getAxis());

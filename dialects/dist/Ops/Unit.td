@@ -9,18 +9,20 @@ def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
   let description = [{
     Describes how parameters are stored, which is independent of their layout at
     use. A unit is a list of groups. A group is one 1-D tensor of segments, split
-    over the unit's axis in equal, consecutive slices, or not split: this depends
-    on the states that hold it.
+    in equal, consecutive slices, or not split: this depends on the states that
+    hold it. The slices are over the unit's axis, without those that split the
+    group's parameters when they are used, as the axis of experts does.
 
     Life: made by partition; lives up to codegen, which writes the program's
     table of groups from it.
 
     Constraints:
     - (C1) the mesh exists and has the axis; a unit without an axis is never split.
-    - (C2) a group's count is a multiple of the axis' size.
+    - (C2) a group's count is a multiple of the size of its axis of storage.
     - (C3) segments ascend, do not overlap, begin at multiples of 64 bytes (unless the group has a slot) and end within the group.
     - (C4) no parameter is in two segments of groups without a slot, or of one group; group names differ.
-    - (C5) a group's axes are axes of the mesh other than the unit's.
+    - (C5) a group's axes are axes of the mesh, and those of them that are members of the unit's axis split experts; the members that
+      they leave are a declared axis.
 
     Example: `dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>]`
   }];
@@ -30,6 +32,9 @@ def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     GroupAttr getGroup(int64_t index);
+    /// Returns the axis over which a group is split at rest, if its states are: the unit's, or what
+    /// the group's axes leave of it; null if that is nothing.
+    ::mlir::StringAttr getAxisOf(GroupAttr group);
   }];
 }
 
@@ -49,7 +54,7 @@ def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_EncodedMethods]> {
     clones those that carry `mem.recompute`; schedule splits it into start and wait.
 
     Constraints:
-    - (C1) the unit exists, has that group, and `axis` is its axis.
+    - (C1) the unit exists, has that group, and `axis` is its axis of storage.
     - (C2) the operand has the group's count divided by the axis' size elements, of the stored type or already cast to the wire type;
       the result has count elements of the wire type. Or, with an `encoding`, both have i32, and 65 elements for each 256.
     - (C3) the operand of a gather with an `encoding` has whole blocks.

@@ -111,7 +111,7 @@ module attributes {dist.keep_single_rank = true} {}
 
 // -----
 
-// expected-error@+1 {{expected replica, shard or tensor; got 'zero'}}
+// expected-error@+1 {{expected replica, shard, tensor or expert; got 'zero'}}
 dist.mesh @mesh_c1_kind <[zero "a"=2]>
 
 // -----

@@ -77,6 +77,14 @@ dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f3
 
 // -----
 
+// unit_c5: the axis that is left is not declared
+
+dist.mesh @mesh <[shard "fsdp"=2, expert "ep"=2, shard "more"=2]> joint ["fsdp+ep+more"]
+// expected-error@+1 {{group 'f32' is stored over 'fsdp+more', which is not an axis of the mesh}}
+dist.unit @u on @mesh["fsdp+ep+more"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = ["ep"], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>]
+
+// -----
+
 // unit_gather_c1
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>]

@@ -36,7 +36,8 @@ from runner import MODELS, Case, metrics, read_safetensors
 LOSS, NORM, REFUSED, REFUSED_TODAY, REFUSED_EXPORTED = 5e-5, 2e-3, 0.02, 0.1, 0.05
 MESHES = [("fsdp=1", []), ("fsdp=2 full", ["--mesh", "fsdp=2", "--shard", "full"]), ("fsdp=2 none", ["--mesh", "fsdp=2", "--shard", "none"]),
           ("replica=2,fsdp=2", ["--mesh", "replica=2,fsdp=2", "--shard", "full"]), ("tp=2", ["--mesh", "tp=2"]),
-          ("fsdp=2,tp=2", ["--mesh", "fsdp=2,tp=2", "--shard", "full"])]
+          ("fsdp=2,tp=2", ["--mesh", "fsdp=2,tp=2", "--shard", "full"]), ("ep=2", ["--mesh", "ep=2"]),
+          ("fsdp=2,ep=2", ["--mesh", "fsdp=2,ep=2"]), ("ep=2,tp=2", ["--mesh", "ep=2,tp=2"])]
 FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES = "follows", "WRONG", "crashed", "hung", "exit 70", "failed", "refused"
 KNOWN = "expected"  # a refusal that the case states: `refused` of its trajectory has a part of the message, by mesh
 

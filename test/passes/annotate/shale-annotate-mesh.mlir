@@ -15,8 +15,8 @@
 // RUN: shale-opt %s "--shale-annotate-mesh=mesh=fsdp=2,gpus:shard=2" | FileCheck %s --check-prefix=SHARDS
 
 // NAMES: dist.mesh @mesh <[replica "hosts"=2, shard "gpus"=4, tensor "rest"=1]>
-// KIND: mesh 'gpus:zero=2': axis 'gpus' is of kind 'zero'; expected replica, shard or tensor
-// KINDLESS: axis 'gpus' is of kind ''; expected replica, shard or tensor
+// KIND: mesh 'gpus:zero=2': axis 'gpus' is of kind 'zero'; expected replica, shard, tensor or expert
+// KINDLESS: axis 'gpus' is of kind ''; expected replica, shard, tensor or expert
 // SHARDS: dist.mesh @mesh <[shard "fsdp"=2, shard "gpus"=2]>
 // CHECK: module attributes {dist.strategy = #dist.strategy<full>}
 // CHECK: dist.mesh @mesh <[replica "replica"=2, shard "fsdp"=4]>

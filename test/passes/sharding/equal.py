@@ -10,12 +10,14 @@ FLAGs are those of make_tiny.py, and
   accumulate=K        K micro-batches per step
   recover             attention and norms are one op
   plan                pads vocabularies, repeats key heads, and finds what tensor axes split; the unsharded program has neither
+  experts             splits experts over their axis
   tensor=PLAN         as `plan`, and splits some parameters as PLAN says
   sync=false          whole accumulators
   memory              makes gathers explicit
   chunk=ROWS          with `memory`: the loss is computed in chunks of rows
   recompute=POLICY    recomputation as well
   packed              no gradient may be summed on its own
+  seed=N              of random inputs
   mutate              deletes every collective in turn, which must change the results
 """
 import os
@@ -27,7 +29,7 @@ import tempfile
 here = os.path.dirname(os.path.abspath(__file__))
 mesh, strategy, *flags = sys.argv[1:]
 settings = dict(flag.split("=", 1) for flag in flags if "=" in flag)
-model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate", "packed", "plan", "recover")]
+model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate", "packed", "plan", "recover", "experts")]
 
 
 def run(*command, check=True):
@@ -38,7 +40,7 @@ def run(*command, check=True):
 
 
 def equal(folder, name):
-    return run("shale-run", "--as=f64", f"{folder}/before.mlir", f"--compare={folder}/{name}", check=False)
+    return run("shale-run", "--as=f64", f"--seed={settings.get('seed', '0')}", f"{folder}/before.mlir", f"--compare={folder}/{name}", check=False)
 
 
 def mutants(text):
@@ -100,7 +102,10 @@ with tempfile.TemporaryDirectory() as folder:
         typed = [f"--shale-annotate-tensor=tensor={settings['tensor']}"] if "tensor" in settings else []
         step("padded", *typed, "--shale-pad-parameters", "--shale-repeat-heads")
         passes = ["--shale-group-sums", "--shale-plan-sharding", *passes]
-    run("shale-opt", f"{folder}/{'padded' if len(passes) > 4 else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
+    padded = len(passes) > 4
+    if "experts" in flags:
+        passes = ["--shale-split-experts", *passes]
+    run("shale-opt", f"{folder}/{'padded' if padded else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
     done = equal(folder, "local.mlir")
     if done.returncode:
         sys.exit(f"not equal after --shale-delay-sums\n{done.stdout}{done.stderr}")
