@@ -106,7 +106,7 @@ let group = "Sharding" in {
 
 let effect = "Graph", passes = ["shale-annotate-mesh"] in {
 def mesh : Parsed<"mesh", "AXIS=N,..", "::shale::MeshSpec", "::shale::MeshSpec()", "setMesh",
-    "axes of ranks, the last varies fastest; names of your own with a kind: hosts:replica=2,gpus:shard=4 (default: fsdp=1)"> {
+    "axes of ranks, the last varies fastest; fsdp, replica, tp, ep, or names of your own with a kind: hosts:replica=2,gpus:shard=4 (default: fsdp=1)"> {
   let example = "hosts:replica=2,fsdp=4";
   let get = "get<&O::mesh>";
 }

@@ -147,9 +147,8 @@ static SmallVector<int64_t, 2> rowsOfResult(const ShardingRule &rule, const Tens
 
 /// Whether the result is a sum over parts if these operands are, and others are copies.
 static bool isLinearIn(const ShardingRule &rule, ArrayRef<int64_t> sums) {
-  if (sums.empty() || !llvm::all_of(sums, [&](int64_t i) {
-        return llvm::is_contained(rule.linear, i);
-      }))
+  if (sums.empty() ||
+      !llvm::all_of(sums, [&](int64_t i) { return llvm::is_contained(rule.linear, i); }))
     return false;
   return rule.additive ? sums.size() == rule.linear.size() : sums.size() == 1;
 }
@@ -237,8 +236,7 @@ int64_t ExpertSplitter::bytesToMove(Routing &routing, Value value, unsigned dept
   constexpr unsigned kDepth = 8;
   Operation *op = value.getDefiningOp();
   ShardingRule rule = op ? getRule(op) : ShardingRule();
-  Leading leading =
-      op ? leadingOf(op, rule, rule.results[result.getResultNumber()]) : Leading();
+  Leading leading = op ? leadingOf(op, rule, rule.results[result.getResultNumber()]) : Leading();
   if (!leading || leading.isSummed || isMatmul(rule) || depth == kDepth)
     return own;
   int64_t others = 0;
@@ -262,9 +260,9 @@ Parts ExpertSplitter::move(Value value) {
   RankedTensorType type = nn::tensorOf(value);
   SmallVector<int64_t> shape{parts};
   llvm::append_range(shape, type.getShape());
-  Value copies = nn::BroadcastOp::create(
-      b, loc, type.clone(shape), constrain(value, false),
-      llvm::to_vector(llvm::seq<int64_t>(1, type.getRank() + 1)));
+  Value copies =
+      nn::BroadcastOp::create(b, loc, type.clone(shape), constrain(value, false),
+                              llvm::to_vector(llvm::seq<int64_t>(1, type.getRank() + 1)));
   Parts made;
   made.value = nn::ReshapeOp::create(b, loc, typeOfParts(value), constrain(copies, true));
   made.isCopy = true;
@@ -372,8 +370,8 @@ template <typename OpT> LogicalResult ExpertSplitter::split(OpT op, Value matrix
   } else {
     Value rhs = toParts(routing, op.getRhs()).value;
     op.replaceAllUsesWith(
-        OpT::create(b, op.getLoc(), op.getType(), lhs, rhs, experts,
-                    parts, op.getOfAttr()).getResult());
+        OpT::create(b, op.getLoc(), op.getType(), lhs, rhs, experts, parts, op.getOfAttr())
+            .getResult());
   }
   op.erase();
   return success();

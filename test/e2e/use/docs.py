@@ -172,7 +172,7 @@ def check_links(page):
 def prepare(folder):
     """Fills the folder of a page: models of test/models, and tokens of the text there in every format."""
     for name, source in {"model.onnx": "gpt2/model.onnx", "gpt2.onnx": "gpt2/model.onnx", "llama.onnx": "llama/model.onnx",
-                         "scores.onnx": "plain/model.onnx", "batches.safetensors": "gpt2/batches.safetensors",
+                         "scores.onnx": "plain/model.onnx", "experts.onnx": "experts/cases/gated/model.onnx", "batches.safetensors": "gpt2/batches.safetensors",
                          "folded.onnx": "gpt2/model-default-export.onnx"}.items():
         shutil.copy(MODELS / source, folder / name)
     text = (MODELS / "data" / "tinyshakespeare.txt").read_bytes()

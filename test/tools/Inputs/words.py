@@ -30,7 +30,7 @@ VALUES = {
     "--prefetch": {"BACKWARD_PRE": "--prefetch 1"},
     "--unit": {"TRANSFORMER_BASED_WRAP": "--unit block, or class:NAME"},
     "--mesh": {"dp=2": "--mesh fsdp=N", "ddp=2": "--mesh fsdp=N --shard none", "dp_replicate=2": "--mesh replica=M,fsdp=N", "cp=2": "does not exist in Shale: context parallelism", "fsdp=2,pp=2": "does not exist in Shale: pipeline parallelism",
-               "ep=2": "does not exist in Shale: there is no axis"},
+               "experts=2": "--mesh fsdp=N,ep=M"},
 }
 FLAGS = {
     "--batch-size": "--dim batch=N", "--fsdp_transformer_layer_cls_to_wrap": "--unit block|class:NAME", "--parallelism.data_parallel_shard_degree": "--mesh fsdp=N",
@@ -61,7 +61,7 @@ TYPED |= {
     "--activation_offloading": "use --offload activations", "--optimizer_offload": "use --offload optimizer", "--cpu_checkpointing": "use --recompute block --offload activations",
     "--activation_checkpointing.cpu_checkpointing": "use --recompute block --offload activations", "--compile.memory_policy x": "use --recompute none|block|selective|auto and --offload activations",
     "--sp_size 2": "does not exist in Shale: sequences are not split over ranks", "--quantize.linear.nvfp4": "and there are none in 4 bits", "--mxfp8": "one scale per tensor",
-    "--expert_parallel": "does not exist in Shale: there is no axis of experts", "--packing": "does not exist in Shale: tokens are cut into windows", "--rank 0": "use RANK, WORLD_SIZE",
+    "--expert_parallel": "use --mesh fsdp=N,ep=M", "--packing": "does not exist in Shale: tokens are cut into windows", "--rank 0": "use RANK, WORLD_SIZE",
     "--init_method env": "use RANK, WORLD_SIZE", "--lora_r 8": "does not exist in Shale: adapters", "--peft": "does not exist in Shale: adapters", "--backend nccl": "use --comm nccl|staged of the program, at run time, if",
     "--use_reentrant": "is not needed: --recompute is a decision", "--set_to_none": "no gradient outlives its step", "--FSDPStrategy": "use --shard none|optimizer|grad|full", "--memory_snapshot": "use --report memory=FILE.html",
     "--num_tokens_per_train_step 9": "and --accumulate K", "--load_in_4bit": "weights are f32, bf16 or f16", "--attn_implementation sdpa": "use --attention auto|generated", "--ema": "no average of the weights",
@@ -101,7 +101,7 @@ TYPED |= {
     "--prefetch BACKWARD_POST": "use --prefetch 0, which holds one unit", "--param-dtype bf16-true": "--optimizer-dtype bf16 --reduce-dtype bf16", "--shard zero": "use --shard optimizer, grad or full, for stage 1, 2 or 3", "--optimizer adamw_8bit": "use --optimizer adamw8bit, with --weight-decay 0",
     "--optimizer ao_adamw_4bit": "does not exist in Shale: the nearest is adamw8bit", "--optimizer galore_adafactor": "does not exist in Shale: the nearest is adafactor", "--optimizer adamw_hf": "adds epsilon before the bias correction", "--optimizer MuonWithAuxAdam": "with --lr 0.02 --adamw-lr 3e-4", "--optimizer FusedLamb": "with --weight-decay 0",
     "--distributed-timeout-minutes 10": "use --comm-timeout SECONDS of the program, at run time, not minutes", "--expert_backend x": "no kernel leaves them out", "--elasticity.micro_batch_sizes 2,4": "does not exist in Shale: the batch is fixed",
-    "--transformers_version 5": "under any launcher", "--delay-wgrad-compute": "does not exist in Shale: there is no axis of experts", "--gpu-sniff-test-interval 9": "does not exist in Shale: no speed test runs between steps",
+    "--transformers_version 5": "under any launcher", "--delay-wgrad-compute": "does not exist in Shale: with --mesh ep=M tokens are gathered", "--gpu-sniff-test-interval 9": "does not exist in Shale: no speed test runs between steps",
 }
 # Of a thing that Shale does in another way, or of one that the words beside them are not.
 TYPED |= {
