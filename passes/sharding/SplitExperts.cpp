@@ -8,11 +8,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/GroupedMatmul.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Rows.h"
 #include "lib/Support/DeadOps.h"
 #include "lib/Support/OpCopies.h"
@@ -21,6 +22,7 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/TensorLayout.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -58,6 +60,7 @@ struct Leading {
 
 /// The rows of one choice of experts, in parts.
 struct Routing {
+  Value isOwn; ///< whether a part has the expert of a row
   DenseMap<Value, Parts> computed;
   DenseMap<std::pair<Value, Attribute>, Parts> moved; ///< by value and phase
 };
@@ -85,6 +88,8 @@ private:
   Parts move(Value value);
   Value constrain(Value value, bool split);
   Value sum(Value ofParts, RankedTensorType type);
+  void findOwnRows(Routing &routing, Value experts, int64_t count);
+  Value ownRowsOf(Routing &routing, Value value, ArrayRef<int64_t> rows);
   RankedTensorType typeOfParts(Value value);
   Routing &routingOf(Value experts) { return routings[experts.getAsOpaquePointer()]; }
 
@@ -97,6 +102,12 @@ private:
 };
 
 } // namespace
+
+/// Returns the name of the state that an argument is; null if it is none.
+static FlatSymbolRefAttr stateOf(BlockArgument argument) {
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
+}
 
 //===- Ops on rows --------------------------------------------------------===//
 
@@ -165,31 +176,47 @@ std::optional<Parts> ExpertSplitter::build(Operation *op, const Leading &leading
                                            Routing &routing) {
   ShardingRule rule = getRule(op);
   SmallVector<Value> operands;
-  SmallVector<int64_t> sums;
+  SmallVector<Parts> read(op->getNumOperands());
   Parts made;
   made.isCopy = true;
-  bool own = true;
+  bool agree = true;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    if (!hasFactor(rule.operands[i], leading.factor)) {
-      operands.push_back(operand);
+    operands.push_back(operand);
+    if (!hasFactor(rule.operands[i], leading.factor))
       continue;
-    }
     const Parts *known = find(routing, operand);
-    Parts part = known ? *known : toParts(routing, operand);
-    operands.push_back(part.value);
-    if (part.isCopy)
+    read[i] = known ? *known : toParts(routing, operand);
+    operands.back() = read[i].value;
+    if (read[i].isCopy)
       continue;
     made.isCopy = false;
-    if (part.isSum)
-      sums.push_back(i);
-    SmallVector<int64_t, 2> rows = rowsOfResult(rule, rule.operands[i], part.rows);
-    if (rows.empty() || (!made.rows.empty() && made.rows != rows))
-      own = false;
+    SmallVector<int64_t, 2> rows = rowsOfResult(rule, rule.operands[i], read[i].rows);
+    agree &= !rows.empty() && (made.rows.empty() || made.rows == rows);
     made.rows = rows;
   }
-  if (!own || made.isCopy)
+  if (!agree || made.isCopy)
     made.rows.clear();
-  made.isSum = isLinearIn(rule, sums);
+  // Terms of a sum over parts: what is not one of them yet has zeros in the rows of other parts.
+  bool needsSum = leading.isSummed || (!made.isCopy && made.rows.empty());
+  auto mayMask = [&](const Parts &part, bool isTerm) {
+    return !part.rows.empty() ? needsSum : part.isCopy && isTerm && !made.rows.empty();
+  };
+  bool hasSum = llvm::any_of(read, [](const Parts &part) { return part.isSum; });
+  SmallVector<int64_t> sums;
+  bool others = false; ///< whether operands have numbers of their own in the rows of other parts
+  for (auto [i, part] : llvm::enumerate(read)) {
+    bool isTerm = rule.additive && hasSum && llvm::is_contained(rule.linear, i);
+    if (part.value && !part.isSum && mayMask(part, isTerm)) {
+      operands[i] = ownRowsOf(routing, part.value, part.isCopy ? made.rows : part.rows);
+      sums.push_back(i);
+    } else if (part.isSum) {
+      sums.push_back(i);
+    } else {
+      others |= part.value && !part.isCopy;
+    }
+  }
+  // Such a number may be infinite, and times zero no zero.
+  made.isSum = isLinearIn(rule, sums) && !others;
   if (!made.isSum && (leading.isSummed || !made.hasOwnRows()))
     return std::nullopt;
   Value result = op->getResult(0);
@@ -312,6 +339,43 @@ Value ExpertSplitter::sum(Value ofParts, RankedTensorType type) {
   return sums == element ? total : nn::CastOp::create(b, loc, type, total);
 }
 
+/// Builds the mask of the rows whose experts a part has. `experts` are numbers in parts, of
+/// `count`.
+void ExpertSplitter::findOwnRows(Routing &routing, Value experts, int64_t count) {
+  if (routing.isOwn)
+    return;
+  Location loc = listener.current->getLoc();
+  RankedTensorType flat = nn::tensorOf(experts),
+                   type = flat.clone({parts, flat.getDimSize(0) / parts});
+  auto splat = [&](int64_t number) { return nn::splat(b, loc, type, number); };
+  int64_t each = count / parts;
+  Value number = nn::ReshapeOp::create(b, loc, type, experts);
+  Value part = nn::IotaOp::create(b, loc, type, 0);
+  Value first = nn::MulOp::create(b, loc, type, part, splat(each));
+  Value place = nn::SubOp::create(b, loc, type, number, first);
+  auto compare = [&](nn::Predicate predicate, int64_t with) {
+    return nn::CompareOp::create(b, loc, type.clone(b.getI1Type()), predicate, place, splat(with));
+  };
+  Value begins = compare(nn::Predicate::GE, 0), ends = compare(nn::Predicate::LT, each);
+  Value own = nn::AndOp::create(b, loc, begins.getType(), begins, ends);
+  routing.isOwn = nn::ReshapeOp::create(b, loc, flat.clone(b.getI1Type()), own);
+}
+
+/// Returns a copy of each part with zeros in the rows of other parts, whose sum is the value.
+Value ExpertSplitter::ownRowsOf(Routing &routing, Value value, ArrayRef<int64_t> rows) {
+  Location loc = listener.current->getLoc();
+  RankedTensorType type = nn::tensorOf(value);
+  SmallVector<int64_t> shape;
+  for (int64_t dim : rows)
+    shape.push_back(type.getDimSize(dim));
+  Type truth = b.getI1Type();
+  Value mask = routing.isOwn;
+  if (shape.size() > 1)
+    mask = nn::ReshapeOp::create(b, loc, RankedTensorType::get(shape, truth), mask);
+  mask = nn::BroadcastOp::create(b, loc, type.clone(truth), mask, rows);
+  return nn::SelectOp::create(b, loc, type, mask, value, nn::splat(b, loc, type, 0));
+}
+
 //===- Rewriting ----------------------------------------------------------===//
 
 /// Collects the arguments that the matrices `value` are computed from, each by itself.
@@ -324,7 +388,7 @@ LogicalResult ExpertSplitter::findMatrices(Operation *user, Value value) {
     if (!seen.insert(next).second)
       continue;
     if (auto argument = dyn_cast<BlockArgument>(next)) {
-      if (nn::getState(argument) && matrices.insert({argument, dim}).first->second != dim)
+      if (stateOf(argument) && matrices.insert({argument, dim}).first->second != dim)
         return user->emitOpError("cannot be split by experts: its parameter counts others along "
                                  "another dimension");
       found = true;
@@ -355,6 +419,7 @@ template <typename OpT> LogicalResult ExpertSplitter::split(OpT op, Value matrix
   ++matmuls;
   Routing &routing = routingOf(op.getExperts());
   Value experts = toParts(routing, op.getExperts()).value;
+  findOwnRows(routing, experts, count);
   Value lhs = toParts(routing, op.getLhs()).value;
   if constexpr (std::is_same_v<OpT, nn::ExpertMatmulOp>) {
     if (failed(findMatrices(op, op.getRhs())))
@@ -377,16 +442,17 @@ template <typename OpT> LogicalResult ExpertSplitter::split(OpT op, Value matrix
   return success();
 }
 
-/// Lets an op that is linear in a sum over parts compute with its terms, if these are not larger
-/// than the sum, and if other operands are little to move.
+/// Lets parts compute an op whose operands they have, if its result is not larger than these, and
+/// if other operands are little to move. A result that is linear in sums over parts is summed
+/// itself.
 bool ExpertSplitter::compute(Operation *op, Routing &routing) {
   ShardingRule rule = getRule(op);
-  if (isMatmul(rule))
+  if (isMatmul(rule) && rule.linear.size() > 1) // sums by index are none
     return false;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     auto known = routing.computed.find(operand);
     Leading leading;
-    if (known != routing.computed.end() && known->second.isSum)
+    if (known != routing.computed.end())
       leading = leadingOf(op, rule, rule.operands[i]);
     if (!leading)
       continue;
@@ -396,19 +462,23 @@ bool ExpertSplitter::compute(Operation *op, Routing &routing) {
       if (hasFactor(rule.operands[j], leading.factor) && !routing.computed.contains(other))
         moved += bytesToMove(routing, other);
     Value result = op->getResult(0);
-    // A wider type is no matter: what is summed in it is narrowed again.
-    if (nn::elements(result) > nn::elements(operand) || 2 * moved > bytes)
+    if (moved > bytes)
       continue;
     b.setInsertionPoint(op);
     std::optional<Parts> made = build(op, leading, routing);
-    if (!made || !made->isSum)
+    if (!made)
       continue;
-    Value total = made->value;
-    if (!leading.isSummed) {
-      total = sum(made->value, nn::tensorOf(result));
+    if (leading.isSummed) {
+      result.replaceAllUsesWith(made->value);
+    } else if (made->isSum && isa<FloatType>(nn::tensorOf(result).getElementType()) &&
+               nn::elements(result) <= nn::elements(operand)) {
+      // A wider type is no matter: what is summed in it is narrowed again.
+      Value total = sum(made->value, nn::tensorOf(result));
       routing.computed[total] = *made;
+      result.replaceAllUsesWith(total);
+    } else {
+      routing.computed[result] = *made;
     }
-    result.replaceAllUsesWith(total);
     return true;
   }
   return false;
@@ -448,11 +518,11 @@ static void splitStates(ModuleOp module, const llvm::StringMap<int64_t> &dims,
                         const AxisList &axes) {
   for (auto function : module.getOps<func::FuncOp>())
     for (BlockArgument argument : function.getArguments()) {
-      nn::StateOp state = nn::getState(argument);
-      auto dim = state ? dims.find(state.getSymName()) : dims.end();
+      FlatSymbolRefAttr state = stateOf(argument);
+      auto dim = state ? dims.find(state.getValue()) : dims.end();
       if (dim == dims.end())
         continue;
-      TensorLayout layout = TensorLayout::replicated(state.getTensorType().getRank());
+      TensorLayout layout = TensorLayout::replicated(nn::tensorOf(argument).getRank());
       layout.dims[dim->second].assign(axes.begin(), axes.end());
       function.setArgAttr(argument.getArgNumber(), dist::kShardingAttr,
                           layout.toAttr(module.getContext()));
@@ -479,7 +549,7 @@ static LogicalResult splitExperts(ModuleOp module, dist::MeshOp mesh) {
       return failure();
     matmuls += splitter.matmuls;
     for (auto [argument, dim] : splitter.matrices)
-      dims[nn::getState(argument).getSymName()] = dim;
+      dims[stateOf(argument).getValue()] = dim;
   }
   if (matmuls == 0)
     return module.emitError("axis '")
