@@ -18,11 +18,11 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::recover;
 
-/// Whether an op changes the type of integers, none of which are truth values.
+/// Whether an op changes the type of integers that hold the number of any expert.
 static bool castsIntegers(Operation *op) {
   auto isInteger = [](Value value) {
     Type element = tensor(value).getElementType();
-    return isa<IntegerType>(element) && !element.isInteger(1);
+    return isa<IntegerType>(element) && element.getIntOrFloatBitWidth() >= 32;
   };
   return isa_and_nonnull<nn::CastOp>(op) && isInteger(op->getOperand(0)) &&
          isInteger(op->getResult(0));

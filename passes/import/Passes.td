@@ -120,6 +120,13 @@ def RecoverExpertsPass : Pass<"shale-recover-experts"> {
     must count the rows of each expert. The ops that compute the ends are evaluated for each expert
     to prove that, whatever they are.
 
+    Experts may also compute all tokens, and results may be added up with weights of zero for the
+    experts that a token did not choose. If what these experts add is known to be zeros, the rows of
+    the chosen experts are computed instead. Routing weights are such zeros, or scores -inf, where
+    the indices of `nn.top_k` are scattered or compared with the numbers of the experts. Ops are
+    evaluated from there on; zeros pass through what is linear by the op's sharding rule. This takes
+    all other numbers as finite: zero times infinity is taken as zero.
+
     Before:
 
     ```mlir

@@ -15,6 +15,7 @@
 #include "lib/Analysis/Rows.h"
 #include "lib/Folding/Fold.h"
 #include "lib/Support/DeadOps.h"
+#include "passes/import/DenseExperts.h"
 #include "passes/import/ExpertCounts.h"
 #include "passes/import/ExpertLookups.h"
 #include "passes/import/Matchers.h"
@@ -229,7 +230,8 @@ struct RecoverExpertsPass : shale::impl::RecoverExpertsPassBase<RecoverExpertsPa
       if (function.isExternal())
         return;
       Block &block = function.getBody().front();
-      if (multiplyLookedUp(block))
+      bool isLookedUp = multiplyLookedUp(block);
+      if (multiplyChosen(block) || isLookedUp)
         eraseDeadOps(block);
       if (!block.getOps<nn::GroupedMatmulOp>().empty())
         ExpertFinder(&getContext()).run(block);

@@ -199,6 +199,9 @@ it, rows are padded, those of decoders on both sides.
     for kind, table, prefix in [*kinds, ("OWN", own, "")]:
         for key, value in zip(table.keys, table.values):
             called = [node.attr for node in ast.walk(value) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("hf", "own")]
+            if kind == "EXPORTED":
+                print(f"| {prefix}`{called[0]}` | `{key.value}-traced` | none (`shale.export`, f32) |")
+                continue
             mask = {"OWN": "as written", "TYPED": "with"}.get(kind, "with and without" if kind in maskable else "none")
             name = "-".join([key.value, *filter(None, [words.get(key.value)])])
             print(f"| {prefix}`{called[0]}`{' (`own.py`)' if kind == 'OWN' else ''} | `{name}` | {mask} |")

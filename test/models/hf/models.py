@@ -50,8 +50,10 @@ CAUSAL = {
                                                                  **EXPERTS)),
     "mamba": lambda: hf.MambaForCausalLM(hf.MambaConfig(hidden_size=32, num_hidden_layers=2, state_size=4, vocab_size=VOCABULARY, **TOKENS)),
 }
-# Of shale.export only: grouped matmuls and what is around them.
+# Only shale.export writes these: grouped matmuls, and complex numbers, which the rotary positions of Llama 4 are.
 EXPORTED = {
+    "llama4": lambda: hf.Llama4ForCausalLM(hf.Llama4TextConfig(**WIDTH, **GROUPS, **TOKENS, head_dim=8, intermediate_size_mlp=64, num_local_experts=4,
+                                                               num_experts_per_tok=2, attention_chunk_size=16)),
     "deepseek3": lambda: hf.DeepseekV3ForCausalLM(hf.DeepseekV3Config(
         **WIDTH, **TOKENS, num_key_value_heads=4, moe_intermediate_size=16, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, n_group=2,
         topk_group=1, first_k_dense_replace=1, q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8)),
