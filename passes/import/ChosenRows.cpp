@@ -128,11 +128,11 @@ Value ChosenRows::multiply(nn::MatmulOp op, Place place, ArrayRef<Place> places)
   for (unsigned side : {0, 1}) {
     if (places[side].token == 0 || places[1 - side].token != 0 || places[1 - side].expert == 0)
       continue;
-    Value products = multiply(op, side, places[side], places[1 - side]);
-    if (!products || side == 0)
-      return products;
+    Value results = multiply(op, side, places[side], places[1 - side]);
+    if (!results || side == 0)
+      return results;
     SmallVector<int64_t> shape = *chosenShape(choice, tensor(op.getResult()).getShape(), place);
-    return shape.back() == tensor(products).getDimSize(0) ? transpose(products, {1, 0}) : Value();
+    return shape.back() == tensor(results).getDimSize(0) ? transpose(results, {1, 0}) : Value();
   }
   return {};
 }
@@ -226,9 +226,9 @@ Value ChosenRows::compute(Value value, Place place, ArrayRef<int64_t> shape) {
       broadcast && places->front().token == 0 && places->front().expert != 0)
     return broadcastOfExperts(broadcast, places->front(), place);
   if (auto matmul = dyn_cast<nn::MatmulOp>(current))
-    if (Value products = multiply(matmul, place, *places)) {
+    if (Value results = multiply(matmul, place, *places)) {
       replaced.insert(matmul);
-      return reshape(products, shape);
+      return reshape(results, shape);
     }
   return rebuild(result.getOwner(), *places, shape);
 }

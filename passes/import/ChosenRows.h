@@ -20,7 +20,7 @@ public:
   /// Returns the value of shape chosenShape(); null if an op does not work token by token and
   /// expert by expert.
   mlir::Value of(mlir::Value value, Place place);
-  /// Returns the products [S, N] of rows that are operand `side` of a matmul with the matrices of
+  /// Returns the results [S, N] of rows that are operand `side` of a matmul with the matrices of
   /// their experts, its other operand; null if the operands have other places.
   mlir::Value multiply(nn::MatmulOp op, unsigned side, Place rows, Place matrices);
   /// Whether matmuls of all tokens are dead, once the root is.

@@ -136,11 +136,11 @@ static Value multiplyAndSum(ChosenRows &rows, const Choice &choice, nn::MatmulOp
       matrices{0, inner * strideOf(other, otherDim)};
   if (!isUnchosenZero(choice, op->getOperand(side), place))
     return {};
-  Value products = rows.multiply(op, side, place, matrices);
-  if (!products)
+  Value results = rows.multiply(op, side, place, matrices);
+  if (!results)
     return {};
-  RankedTensorType type = tensor(products);
-  Value sum = addChoices(rows, choice, products, {choice.tokens},
+  RankedTensorType type = tensor(results);
+  Value sum = addChoices(rows, choice, results, {choice.tokens},
                          type.clone({choice.tokens, type.getDimSize(1)}));
   return side == 0 ? sum : rows.transpose(sum, {1, 0});
 }
