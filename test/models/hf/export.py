@@ -128,7 +128,7 @@ def make(folder, case):
         model = model.to(torch.bfloat16)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "model.onnx"
-    has_experts = getattr(model.model.config, "_experts_implementation", None) if hasattr(model, "model") else None
+    has_experts = getattr(getattr(model, "model", None), "_can_set_experts_implementation", lambda: False)()
     if has_experts and any(word in WAYS for word in words):
         model.model.set_experts_implementation("grouped_mm")
     export(model, batches, path, words)
