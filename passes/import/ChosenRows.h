@@ -2,11 +2,14 @@
 #ifndef SHALE_PASSES_IMPORT_CHOSENROWS_H
 #define SHALE_PASSES_IMPORT_CHOSENROWS_H
 
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "mlir/IR/Builders.h"
 #include "passes/import/ExpertPlaces.h"
 #include "llvm/ADT/SetVector.h"
+
+namespace shale::nn {
+class BroadcastOp;
+} // namespace shale::nn
 
 namespace shale::recover {
 

@@ -19,7 +19,6 @@
 // Everything is computed with channels last, like the rest of the model.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
