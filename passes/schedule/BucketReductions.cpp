@@ -75,6 +75,12 @@ struct Bucket {
 
 } // namespace
 
+/// Returns the axis of the second reductions of a bucket; empty if there are none.
+static StringRef secondAxis(const Bucket &bucket) {
+  dist::StartOp second = bucket.members.front().second;
+  return second ? second.getCollective().getCollectiveAxis() : StringRef();
+}
+
 /// Forms buckets in the order in which gradients are complete. A bucket is closed once it
 /// has `size` bytes; a gradient of at least `size` bytes is a bucket of its own. With
 /// `size` 0 each unit is a bucket.
@@ -94,8 +100,7 @@ static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
     auto fits = [&](size_t index) {
       const Bucket &bucket = buckets[index];
       return bucket.kind == next.kind && bucket.axis == next.axis &&
-             bucket.element == next.element &&
-             bool(bucket.members.front().second) == bool(next.members.front().second) &&
+             bucket.element == next.element && secondAxis(bucket) == secondAxis(next) &&
              (size > 0 || bucket.unit == next.unit);
     };
     auto place = llvm::find_if(open, fits);
@@ -139,8 +144,8 @@ static void delayScalars(std::vector<Bucket> &buckets) {
 }
 
 /// Moves `start`, or another op, down to `place`, and ops between that depend on it to behind
-/// `place`.
-static void delayStart(Operation *start, Operation *place) {
+/// `last`, which is `place` or comes after it.
+static void delayStart(Operation *start, Operation *place, Operation *last) {
   if (place->isBeforeInBlock(start)) { // dependent ops are behind it already
     start->moveBefore(place);
     return;
@@ -155,7 +160,7 @@ static void delayStart(Operation *start, Operation *place) {
     }
   start->moveBefore(place);
   for (Operation *op : llvm::reverse(dependent))
-    op->moveAfter(place);
+    op->moveAfter(last);
 }
 
 /// Starts the first or the second reductions of a bucket side by side before `place`,
@@ -165,7 +170,7 @@ static void startTogether(Bucket &bucket, bool second, Operation *place, int64_t
   for (Reduction &member : bucket.members) {
     dist::StartOp start = second ? member.second : member.start;
     if (start != place)
-      delayStart(start, place);
+      delayStart(start, place, place);
     if (bucket.members.size() > 1)
       start->setAttr(dist::kBucketAttr, builder.getI64IntegerAttr(number));
   }
@@ -244,7 +249,7 @@ static void delayExchanges(MutableArrayRef<Bucket> buckets) {
            ++next, start = nextExchange(start)) {
         Operation *place = buckets[next].members.front().start;
         if (start.getWait()->isBeforeInBlock(place))
-          delayStart(start.getWait(), place);
+          delayStart(start.getWait(), place, buckets[next].members.back().start);
       }
     }
 }

@@ -235,7 +235,13 @@ FailureOr<TensorCandidate> TensorPlanner::candidateFor(nn::StateOp state, BlockA
     candidate.barred.set(dim);
     candidate.whyBarred = *why;
   }
-  int column = uses.kept.find_first(), row = uses.summed.find_first();
+  auto firstOf = [&](const llvm::SmallBitVector &dims) {
+    for (unsigned dim : dims.set_bits())
+      if (own.dims[dim].empty())
+        return int(dim);
+    return dims.find_first();
+  };
+  int column = firstOf(uses.kept), row = firstOf(uses.summed);
   int64_t columnDim = dimOf(column), rowDim = dimOf(row); // notes a size that does not divide
   if (!typed)
     return candidate;

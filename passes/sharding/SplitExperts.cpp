@@ -91,14 +91,15 @@ private:
   void findOwnRows(Routing &routing, Value experts, int64_t count);
   Value ownRowsOf(Routing &routing, Value value, ArrayRef<int64_t> rows);
   RankedTensorType typeOfParts(Value value);
-  Routing &routingOf(Value experts) { return routings[experts.getAsOpaquePointer()]; }
+  Routing &routingOf(Value experts, int64_t count) { return routings[{experts, count}]; }
 
   Block &block;
   const AxisList &axes;
   int64_t parts;
   CopyAttributes listener;
   OpBuilder b;
-  std::map<void *, Routing> routings;
+  /// By the experts of rows and the number of experts, in program order.
+  llvm::MapVector<std::pair<Value, int64_t>, Routing> routings;
 };
 
 } // namespace
@@ -121,8 +122,9 @@ static bool leads(ArrayRef<TensorFactors> tensors, int64_t factor) {
 /// Returns how an op computes with the leading factor of a tensor of its rule.
 static Leading leadingOf(Operation *op, const ShardingRule &rule, const TensorFactors &tensor) {
   auto stochastic = dyn_cast<StochasticOpInterface>(op);
-  if (op->getNumResults() != 1 || op->getNumRegions() != 0 || !isMemoryEffectFree(op) ||
-      (stochastic && stochastic.drawsRandom()) || tensor.empty() || tensor[0].empty())
+  if (op->getNumOperands() == 0 || op->getNumResults() != 1 || op->getNumRegions() != 0 ||
+      !isMemoryEffectFree(op) || (stochastic && stochastic.drawsRandom()) || tensor.empty() ||
+      tensor[0].empty())
     return {};
   int64_t factor = tensor[0][0];
   const Factor &own = rule.factors[factor];
@@ -134,26 +136,25 @@ static Leading leadingOf(Operation *op, const ShardingRule &rule, const TensorFa
   return own.kind == FactorKind::Sum && !has ? Leading{factor, true} : Leading();
 }
 
-/// Returns the dimensions of a result that count the same rows as those of an operand; none if the
-/// op sums over rows, or computes with several.
+/// Returns the dimensions of a result that count the same rows as those of an operand, and nothing
+/// else; none if the op sums over rows, or computes with several.
 static SmallVector<int64_t, 2> rowsOfResult(const ShardingRule &rule, const TensorFactors &operand,
                                             ArrayRef<int64_t> rows) {
   SmallVector<int64_t, 2> dims;
+  size_t count = 0, found = 0;
   for (int64_t row : rows)
     for (int64_t factor : operand[row]) {
       if (rule.factors[factor].kind != FactorKind::Parallel)
         return {};
-      bool found = false;
+      ++count;
       for (auto [dim, factors] : llvm::enumerate(rule.results[0]))
-        if (llvm::is_contained(factors, factor)) {
-          found = true;
-          if (!llvm::is_contained(dims, int64_t(dim)))
-            dims.push_back(dim);
+        if (llvm::is_contained(factors, factor) && !llvm::is_contained(dims, int64_t(dim))) {
+          dims.push_back(dim);
+          found += factors.size();
         }
-      if (!found)
-        return {};
     }
-  return dims;
+  // Each factor of the rows is there, and no other in these dimensions.
+  return found == count ? dims : SmallVector<int64_t, 2>();
 }
 
 /// Whether the result is a sum over parts if these operands are, and others are copies.
@@ -203,7 +204,7 @@ std::optional<Parts> ExpertSplitter::build(Operation *op, const Leading &leading
   };
   bool hasSum = llvm::any_of(read, [](const Parts &part) { return part.isSum; });
   SmallVector<int64_t> sums;
-  bool others = false; ///< whether operands have numbers of their own in the rows of other parts
+  bool others = false; ///< whether a term is computed with other operands
   for (auto [i, part] : llvm::enumerate(read)) {
     bool isTerm = rule.additive && hasSum && llvm::is_contained(rule.linear, i);
     if (part.value && !part.isSum && mayMask(part, isTerm)) {
@@ -212,11 +213,11 @@ std::optional<Parts> ExpertSplitter::build(Operation *op, const Leading &leading
     } else if (part.isSum) {
       sums.push_back(i);
     } else {
-      others |= part.value && !part.isCopy;
+      others |= bool(part.value);
     }
   }
-  // Such a number may be infinite, and times zero no zero.
-  made.isSum = isLinearIn(rule, sums) && !others;
+  // A number may be infinite, and times zero no zero: then the rows of other parts are masked.
+  made.isSum = isLinearIn(rule, sums) && (rule.additive || !others);
   if (!made.isSum && (leading.isSummed || !made.hasOwnRows()))
     return std::nullopt;
   Value result = op->getResult(0);
@@ -226,7 +227,7 @@ std::optional<Parts> ExpertSplitter::build(Operation *op, const Leading &leading
     copy->setAttr(nn::kPhaseAttr, phase);
   if (auto slice = dyn_cast<nn::SliceOp>(copy)) {
     SmallVector<int64_t> limits(slice.getLimits());
-    limits[0] *= parts;
+    limits[0] += (parts - 1) * nn::tensorOf(op->getOperand(0)).getDimSize(0);
     slice.setLimits(limits);
   }
   made.value = copy->getResult(0);
@@ -339,8 +340,8 @@ Value ExpertSplitter::sum(Value ofParts, RankedTensorType type) {
   return sums == element ? total : nn::CastOp::create(b, loc, type, total);
 }
 
-/// Builds the mask of the rows whose experts a part has. `experts` are numbers in parts, of
-/// `count`.
+/// Builds the mask of the rows that are a part's own, by their experts: numbers in parts, of
+/// `count`. Each row is that of one part, also if there is no such expert.
 void ExpertSplitter::findOwnRows(Routing &routing, Value experts, int64_t count) {
   if (routing.isOwn)
     return;
@@ -353,10 +354,15 @@ void ExpertSplitter::findOwnRows(Routing &routing, Value experts, int64_t count)
   Value part = nn::IotaOp::create(b, loc, type, 0);
   Value first = nn::MulOp::create(b, loc, type, part, splat(each));
   Value place = nn::SubOp::create(b, loc, type, number, first);
-  auto compare = [&](nn::Predicate predicate, int64_t with) {
-    return nn::CompareOp::create(b, loc, type.clone(b.getI1Type()), predicate, place, splat(with));
+  auto compare = [&](nn::Predicate predicate, Value value, int64_t with) -> Value {
+    return nn::CompareOp::create(b, loc, type.clone(b.getI1Type()), predicate, value, splat(with));
   };
-  Value begins = compare(nn::Predicate::GE, 0), ends = compare(nn::Predicate::LT, each);
+  auto either = [&](Value x, Value y) -> Value {
+    return nn::OrOp::create(b, loc, x.getType(), x, y);
+  };
+  Value begins = either(compare(nn::Predicate::GE, place, 0), compare(nn::Predicate::EQ, part, 0));
+  Value ends =
+      either(compare(nn::Predicate::LT, place, each), compare(nn::Predicate::EQ, part, parts - 1));
   Value own = nn::AndOp::create(b, loc, begins.getType(), begins, ends);
   routing.isOwn = nn::ReshapeOp::create(b, loc, flat.clone(b.getI1Type()), own);
 }
@@ -381,11 +387,11 @@ Value ExpertSplitter::ownRowsOf(Routing &routing, Value value, ArrayRef<int64_t>
 /// Collects the arguments that the matrices `value` are computed from, each by itself.
 LogicalResult ExpertSplitter::findMatrices(Operation *user, Value value) {
   SmallVector<std::pair<Value, int64_t>> work{{value, 0}};
-  llvm::DenseSet<Value> seen;
+  llvm::DenseSet<std::pair<Value, int64_t>> seen;
   bool found = false;
   while (!work.empty()) {
     auto [next, dim] = work.pop_back_val();
-    if (!seen.insert(next).second)
+    if (!seen.insert({next, dim}).second)
       continue;
     if (auto argument = dyn_cast<BlockArgument>(next)) {
       if (stateOf(argument) && matrices.insert({argument, dim}).first->second != dim)
@@ -402,8 +408,8 @@ LogicalResult ExpertSplitter::findMatrices(Operation *user, Value value) {
         work.push_back({operand, at});
   }
   if (!found)
-    return user->emitOpError("cannot be split by experts: its matrices are computed from all "
-                             "experts; use the ranks as fsdp");
+    return user->emitOpError("cannot be split by experts: its matrices are no parameters, or are "
+                             "computed from all experts; use the ranks as fsdp");
   return success();
 }
 
@@ -417,7 +423,7 @@ template <typename OpT> LogicalResult ExpertSplitter::split(OpT op, Value matrix
   listener.current = op;
   b.setInsertionPoint(op);
   ++matmuls;
-  Routing &routing = routingOf(op.getExperts());
+  Routing &routing = routingOf(op.getExperts(), count);
   Value experts = toParts(routing, op.getExperts()).value;
   findOwnRows(routing, experts, count);
   Value lhs = toParts(routing, op.getLhs()).value;
@@ -462,7 +468,8 @@ bool ExpertSplitter::compute(Operation *op, Routing &routing) {
       if (hasFactor(rule.operands[j], leading.factor) && !routing.computed.contains(other))
         moved += bytesToMove(routing, other);
     Value result = op->getResult(0);
-    if (moved > bytes)
+    // A sum with what is not in parts gains nothing.
+    if (moved > (rule.additive ? bytes / 4 : bytes))
       continue;
     b.setInsertionPoint(op);
     std::optional<Parts> made = build(op, leading, routing);
@@ -470,10 +477,11 @@ bool ExpertSplitter::compute(Operation *op, Routing &routing) {
       continue;
     if (leading.isSummed) {
       result.replaceAllUsesWith(made->value);
-    } else if (made->isSum && isa<FloatType>(nn::tensorOf(result).getElementType()) &&
+    } else if (isa<FloatType>(nn::tensorOf(result).getElementType()) &&
                nn::elements(result) <= nn::elements(operand)) {
       // A wider type is no matter: what is summed in it is narrowed again.
-      Value total = sum(made->value, nn::tensorOf(result));
+      Value terms = made->isSum ? made->value : ownRowsOf(routing, made->value, made->rows);
+      Value total = sum(terms, nn::tensorOf(result));
       routing.computed[total] = *made;
       result.replaceAllUsesWith(total);
     } else {
@@ -522,8 +530,10 @@ static void splitStates(ModuleOp module, const llvm::StringMap<int64_t> &dims,
       auto dim = state ? dims.find(state.getValue()) : dims.end();
       if (dim == dims.end())
         continue;
-      TensorLayout layout = TensorLayout::replicated(nn::tensorOf(argument).getRank());
-      layout.dims[dim->second].assign(axes.begin(), axes.end());
+      TensorLayout layout =
+          getLayout(argument).value_or(TensorLayout::replicated(nn::tensorOf(argument).getRank()));
+      DimAxes &list = layout.dims[dim->second];
+      list.insert(list.begin(), axes.begin(), axes.end());
       function.setArgAttr(argument.getArgNumber(), dist::kShardingAttr,
                           layout.toAttr(module.getContext()));
     }
@@ -549,7 +559,9 @@ static LogicalResult splitExperts(ModuleOp module, dist::MeshOp mesh) {
       return failure();
     matmuls += splitter.matmuls;
     for (auto [argument, dim] : splitter.matrices)
-      dims[stateOf(argument).getValue()] = dim;
+      if (dims.try_emplace(stateOf(argument).getValue(), dim).first->second != dim)
+        return function.emitError("the experts of parameter '")
+               << stateOf(argument).getValue() << "' are along another dimension than elsewhere";
   }
   if (matmuls == 0)
     return module.emitError("axis '")

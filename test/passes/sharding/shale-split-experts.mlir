@@ -38,11 +38,13 @@ func.func @block(%x: tensor<6x8xf32>, %experts: tensor<12xi32>, %scores: tensor<
 
 // -----
 
-// What is not linear in the result needs the sum, and gives no terms.
+// What is not linear in the result is no term of a sum: the rows of other parts are masked.
 // CHECK-LABEL: func.func @nonlinear
-// CHECK: nn.expert_matmul
-// CHECK: %[[Y:.*]] = nn.reduce sum
-// CHECK: nn.exp %[[Y]] : tensor<10x6xf32>
+// CHECK: %[[Y:.*]] = nn.expert_matmul
+// CHECK: %[[Z:.*]] = nn.exp %[[Y]] : tensor<20x6xf32>
+// CHECK: %[[TERMS:.*]] = nn.select %{{.*}}, %[[Z]], %{{.*}} : tensor<20x6xi1>, tensor<20x6xf32>
+// CHECK: nn.reshape %[[TERMS]] : tensor<20x6xf32> -> tensor<2x10x6xf32>
+// CHECK: nn.reduce sum
 dist.mesh @mesh <[expert "ep"=2]>
 nn.state @w role = param type = tensor<4x8x6xf32>
 func.func @nonlinear(%x: tensor<10x8xf32>, %experts: tensor<10xi32>, %w: tensor<4x8x6xf32> {nn.state = @w}) -> tensor<10x6xf32> {
@@ -65,6 +67,41 @@ func.func @second(%x: tensor<10x8xf32>, %a: tensor<10xi32>, %b: tensor<10xi32>, 
   %0 = nn.expert_matmul %x, %w experts = %a : (tensor<10x8xf32>, tensor<4x8x8xf32>, tensor<10xi32>) -> tensor<10x8xf32>
   %1 = nn.expert_matmul %0, %w experts = %b : (tensor<10x8xf32>, tensor<4x8x8xf32>, tensor<10xi32>) -> tensor<10x8xf32>
   return %1 : tensor<10x8xf32>
+}
+
+// -----
+
+// Twice as many experts are other parts: what has the rows of one is not taken for the other.
+// CHECK-LABEL: func.func @counts
+// CHECK: nn.expert_matmul {{.*}} parts = 2 : (tensor<20x8xf32>, tensor<4x8x8xf32>
+// CHECK: %[[SUM:.*]] = nn.reduce sum %{{.*}} dims = [0] : tensor<2x10x8xf32> -> tensor<10x8xf32>
+// CHECK: dist.constrain %[[SUM]]
+// CHECK: nn.expert_matmul {{.*}} parts = 2 : (tensor<20x8xf32>, tensor<8x8x8xf32>
+dist.mesh @mesh <[expert "ep"=2]>
+nn.state @w role = param type = tensor<4x8x8xf32>
+nn.state @v role = param type = tensor<8x8x8xf32>
+func.func @counts(%x: tensor<10x8xf32>, %a: tensor<10xi32>, %w: tensor<4x8x8xf32> {nn.state = @w}, %v: tensor<8x8x8xf32> {nn.state = @v}) -> tensor<10x8xf32> {
+  %0 = nn.expert_matmul %x, %w experts = %a : (tensor<10x8xf32>, tensor<4x8x8xf32>, tensor<10xi32>) -> tensor<10x8xf32>
+  %1 = nn.expert_matmul %0, %v experts = %a : (tensor<10x8xf32>, tensor<8x8x8xf32>, tensor<10xi32>) -> tensor<10x8xf32>
+  return %1 : tensor<10x8xf32>
+}
+
+// -----
+
+// A dimension of rows and columns is not one of rows. Its terms are masked before.
+// CHECK-LABEL: func.func @joined
+// CHECK: nn.exp
+// CHECK: nn.select
+// CHECK: nn.reshape %{{.*}} : tensor<20x6xf32> -> tensor<120xf32>
+// CHECK: nn.add %{{.*}} : tensor<60xf32>
+dist.mesh @mesh <[expert "ep"=2]>
+nn.state @w role = param type = tensor<4x8x6xf32>
+func.func @joined(%x: tensor<10x8xf32>, %a: tensor<10xi32>, %y: tensor<60xf32>, %w: tensor<4x8x6xf32> {nn.state = @w}) -> tensor<60xf32> {
+  %0 = nn.expert_matmul %x, %w experts = %a : (tensor<10x8xf32>, tensor<4x8x6xf32>, tensor<10xi32>) -> tensor<10x6xf32>
+  %1 = nn.exp %0 : tensor<10x6xf32>
+  %2 = nn.reshape %1 : tensor<10x6xf32> -> tensor<60xf32>
+  %3 = nn.add %2, %y : tensor<60xf32>
+  return %3 : tensor<60xf32>
 }
 
 // -----
@@ -119,7 +156,7 @@ nn.state @w role = param type = tensor<4x8x8xf32>
 func.func @computed(%x: tensor<10x8xf32>, %a: tensor<10xi32>, %w: tensor<4x8x8xf32> {nn.state = @w}) -> tensor<10x8xf32> {
   %0 = nn.softmax %w : tensor<4x8x8xf32>
   %1 = nn.transpose %0 perm = [2, 1, 0] : tensor<4x8x8xf32> -> tensor<8x8x4xf32>
-  // expected-error@+1 {{cannot be split by experts: its matrices are computed from all experts; use the ranks as fsdp}}
+  // expected-error@+1 {{cannot be split by experts: its matrices are no parameters, or are computed from all experts; use the ranks as fsdp}}
   %2 = nn.expert_matmul %x, %1 experts = %a : (tensor<10x8xf32>, tensor<8x8x4xf32>, tensor<10xi32>) -> tensor<10x4xf32>
   %3 = nn.concat %2, %2 dim = 1 : (tensor<10x4xf32>, tensor<10x4xf32>) -> tensor<10x8xf32>
   return %3 : tensor<10x8xf32>
