@@ -204,7 +204,7 @@ std::optional<Parts> ExpertSplitter::build(Operation *op, const Leading &leading
   };
   bool hasSum = llvm::any_of(read, [](const Parts &part) { return part.isSum; });
   SmallVector<int64_t> sums;
-  bool others = false; ///< whether a term is computed with other operands
+  bool others = false; ///< whether a term is computed with other floats
   for (auto [i, part] : llvm::enumerate(read)) {
     bool isTerm = rule.additive && hasSum && llvm::is_contained(rule.linear, i);
     if (part.value && !part.isSum && mayMask(part, isTerm)) {
@@ -213,7 +213,7 @@ std::optional<Parts> ExpertSplitter::build(Operation *op, const Leading &leading
     } else if (part.isSum) {
       sums.push_back(i);
     } else {
-      others |= bool(part.value);
+      others |= part.value && isa<FloatType>(nn::tensorOf(part.value).getElementType());
     }
   }
   // A number may be infinite, and times zero no zero: then the rows of other parts are masked.
