@@ -41,7 +41,7 @@ private:
   LogicalResult place(nn::StateOp state);
   /// Returns the elements of a group whose segments end at `end`: a multiple of the axis' size, so
   /// that each rank has an equal slice, aligned like a segment if kernels of the target need that.
-  int64_t paddedCount(const PlannedGroup &group, int64_t end, int64_t alignment, int64_t block,
+  int64_t paddedCount(StringAttr storage, int64_t end, int64_t alignment, int64_t block,
                       bool exchanged = false);
   int64_t blockOf(const PlannedGroup &group);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
@@ -197,11 +197,10 @@ public:
 } // namespace
 
 /// Returns the elements of a group whose last segment ends at `end`, padded so that the slice of
-/// each rank begins at a multiple of `block`. If slices are `exchanged`, each is divided once more
-/// over the ranks of the other data axes, at multiples of `block`, too.
-int64_t UnitsBuilder::paddedCount(const PlannedGroup &group, int64_t end, int64_t alignment,
-                                  int64_t block, bool exchanged) {
-  StringAttr storage = dist::MeshOp::without(units.policy.axis, group.axes);
+/// each rank along `storage` begins at a multiple of `block`. If slices are `exchanged`, each is
+/// divided once more over the ranks of the other data axes, at multiples of `block`, too.
+int64_t UnitsBuilder::paddedCount(StringAttr storage, int64_t end, int64_t alignment, int64_t block,
+                                  bool exchanged) {
   bool aligned = storage && mesh.splits(storage) && target.alignsSlices();
   SmallVector<StringRef, 2> own;
   if (storage)
@@ -242,7 +241,8 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   return dist::GroupAttr::get(
       module.getContext(), builder.getStringAttr(group.name), group.kind.type, group.plan.wire,
       group.kind.reduce, group.kind.trained, builder.getArrayAttr(axes),
-      paddedCount(group, segments.end, segments.alignment, block, sums),
+      paddedCount(dist::MeshOp::without(units.policy.axis, group.axes), segments.end,
+                  segments.alignment, block, sums),
       builder.getArrayAttr(segments.list), /*slot=*/StringAttr(), group.plan.storage);
 }
 
@@ -269,14 +269,14 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group,
     if (failed(segments.append(param, state, type, own.factors)))
       return failure();
   }
-  return dist::GroupAttr::get(module.getContext(),
-                              builder.getStringAttr(group.name + "." + first.getSlot()->str()),
-                              element, element, element, /*trained=*/true,
-                              block > 1 ? flat.getAxes() : builder.getArrayAttr({}),
-                              block > 1 ? flat.getCount() / block * words
-                                        : paddedCount(group, segments.end, segments.alignment, 1),
-                              builder.getArrayAttr(segments.list), first.getSlotAttr(),
-                              /*storage=*/dist::StorageAttr());
+  return dist::GroupAttr::get(
+      module.getContext(), builder.getStringAttr(group.name + "." + first.getSlot()->str()),
+      element, element, element, /*trained=*/true,
+      block > 1 ? flat.getAxes() : builder.getArrayAttr({}),
+      block > 1 ? flat.getCount() / block * words
+                : paddedCount(units.policy.axis, segments.end, segments.alignment, 1),
+      builder.getArrayAttr(segments.list), first.getSlotAttr(),
+      /*storage=*/dist::StorageAttr());
 }
 
 FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type element,
