@@ -3,6 +3,7 @@
 #include "dialects/interfaces/Interfaces.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "lib/Support/OpCopies.h"
 
 using namespace mlir;
 using namespace shale;
@@ -83,4 +84,16 @@ bool shale::isSameForRows(Value value, int64_t dim) {
   int64_t from = place - broadcast.getDims().begin();
   return nn::tensorOf(broadcast.getInput()).getDimSize(from) == 1 ||
          isSameForRows(broadcast.getInput(), from);
+}
+
+Operation *shale::cloneWithRows(OpBuilder &builder, Operation *op, ValueRange operands, Type type) {
+  Operation *made = cloneAs(builder, op, operands, type);
+  if (auto slice = dyn_cast<nn::SliceOp>(made)) {
+    SmallVector<int64_t> limits(slice.getLimits());
+    for (auto [limit, before, now] : llvm::zip(limits, nn::tensorOf(op->getOperand(0)).getShape(),
+                                               nn::tensorOf(operands[0]).getShape()))
+      limit += now - before;
+    slice.setLimits(limits);
+  }
+  return made;
 }

@@ -2,6 +2,7 @@
 #ifndef SHALE_ANALYSIS_ROWS_H
 #define SHALE_ANALYSIS_ROWS_H
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -32,6 +33,10 @@ RowRelation relateRows(mlir::OpResult result, int64_t dim);
 /// Whether a value is known to be the same for all rows along a dimension: equal elements of a
 /// constant, numbers along another dimension, or what a broadcast repeats.
 bool isSameForRows(mlir::Value value, int64_t dim);
+
+/// Clones an op that has one result with operands and a result of other numbers of rows.
+mlir::Operation *cloneWithRows(mlir::OpBuilder &builder, mlir::Operation *op,
+                               mlir::ValueRange operands, mlir::Type type);
 
 } // namespace shale
 

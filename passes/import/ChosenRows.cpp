@@ -8,6 +8,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/GroupedMatmul.h"
+#include "lib/Analysis/Rows.h"
 #include "passes/import/Matchers.h"
 
 using namespace mlir;
@@ -184,21 +185,10 @@ Value ChosenRows::rebuild(Operation *op, ArrayRef<Place> places, ArrayRef<int64_
   RankedTensorType type = tensor(op->getResult(0)).clone(shape);
   if (isa<nn::BroadcastOp>(op) && operands[0].getType() == type)
     return operands[0];
-  if (auto slice = dyn_cast<nn::SliceOp>(op)) {
-    // Dimensions of tokens and experts are whole.
-    ArrayRef<int64_t> all = tensor(op->getResult(0)).getShape();
-    SmallVector<int64_t> limits(slice.getLimits());
-    for (auto [limit, own, old] : llvm::zip(limits, shape, all))
-      limit = own == old ? limit : own;
-    auto made = nn::SliceOp::create(b, op->getLoc(), type, operands[0], slice.getStarts(), limits,
-                                    slice.getStrides());
-    return inherit(op, made), made.getResult();
-  }
-  // Other such ops are not the same with other sizes.
-  if (isa<PartitionableOpInterface>(op))
+  // Such ops but slices are not the same with other sizes.
+  if (isa<PartitionableOpInterface>(op) && !isa<nn::SliceOp>(op))
     return {};
-  OperationState state(op->getLoc(), op->getName(), operands, type, op->getAttrs());
-  return b.create(state)->getResult(0);
+  return cloneWithRows(b, op, operands, type)->getResult(0);
 }
 
 Value ChosenRows::compute(Value value, Place place, ArrayRef<int64_t> shape) {

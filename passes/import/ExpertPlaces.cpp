@@ -107,7 +107,7 @@ static std::optional<int64_t> moveStride(int64_t stride, ArrayRef<int64_t> dims,
       if (shape[*place] != result[dim])
         return std::nullopt;
       int64_t from = strideOf(result, dim), to = strideOf(shape, *place);
-      // Of several dimensions each is a multiple of the minor ones.
+      // The stride of a dimension is a multiple of those of the dimensions after it.
       if (from <= stride)
         here = stride / from * to;
       else if (to % (from / stride) == 0)

@@ -19,9 +19,9 @@ struct Choice {
   static std::optional<Choice> of(nn::TopKOp sort);
 };
 
-/// Where a tensor has tokens and experts: how far apart its elements are for neighboring tokens
-/// and experts, in row-major order; 0 if it lacks them. So a reshape does not change a place, and
-/// one dimension may count both.
+/// The strides of tokens and of experts in a tensor: the number of elements, in row-major order,
+/// from one token or expert to the next; 0 if the tensor has none. A reshape does not change them,
+/// and one dimension may count both.
 struct Place {
   int64_t token = 0, expert = 0;
 

@@ -32,6 +32,14 @@ static bool isZero(Attribute number) {
   return integer && integer.getValue().isZero();
 }
 
+/// Returns where the operand of an op that moves its elements has tokens and experts.
+static std::optional<Place> beforeMove(const Choice &choice, OpResult result, Place place) {
+  if (isa<nn::ReshapeOp>(result.getOwner()))
+    return place;
+  std::optional<SmallVector<Place>> places = placesOfOperands(choice, result, place);
+  return places ? std::optional(places->front()) : std::nullopt;
+}
+
 /// Whether all elements of a value are numbers of experts that their token chose.
 static bool isOfChosen(const Choice &choice, Value value, Place place, unsigned depth) {
   if (depth == kDepth)
@@ -45,11 +53,8 @@ static bool isOfChosen(const Choice &choice, Value value, Place place, unsigned 
   if (!result || !isa<ElementMoveOpInterface>(result.getOwner()) || !boundOf(value) ||
       result.getOwner()->getNumOperands() != 1)
     return false;
-  Value input = result.getOwner()->getOperand(0);
-  if (isa<nn::ReshapeOp>(result.getOwner()))
-    return isOfChosen(choice, input, place, depth + 1);
-  std::optional<SmallVector<Place>> places = placesOfOperands(choice, result, place);
-  return places && isOfChosen(choice, input, places->front(), depth + 1);
+  std::optional<Place> before = beforeMove(choice, result, place);
+  return before && isOfChosen(choice, result.getOwner()->getOperand(0), *before, depth + 1);
 }
 
 /// Whether each element of a value is the number of its expert.
@@ -75,11 +80,8 @@ static bool isOfExpert(const Choice &choice, Value value, Place place, unsigned 
   auto result = dyn_cast<OpResult>(value);
   if (!result || !isa<nn::ReshapeOp, nn::BroadcastOp, nn::TransposeOp>(result.getOwner()))
     return false;
-  Value input = result.getOwner()->getOperand(0);
-  if (isa<nn::ReshapeOp>(result.getOwner()))
-    return isOfExpert(choice, input, place, depth + 1);
-  std::optional<SmallVector<Place>> places = placesOfOperands(choice, result, place);
-  return places && isOfExpert(choice, input, places->front(), depth + 1);
+  std::optional<Place> before = beforeMove(choice, result, place);
+  return before && isOfExpert(choice, result.getOwner()->getOperand(0), *before, depth + 1);
 }
 
 /// Whether an op adds values by the indices of the chosen experts: others get none.

@@ -222,14 +222,9 @@ std::optional<Parts> ExpertSplitter::build(Operation *op, const Leading &leading
     return std::nullopt;
   Value result = op->getResult(0);
   RankedTensorType type = leading.isSummed ? nn::tensorOf(result) : typeOfParts(result);
-  Operation *copy = cloneAs(b, op, operands, type);
+  Operation *copy = cloneWithRows(b, op, operands, type);
   if (Attribute phase = nn::phaseOf(listener.current))
     copy->setAttr(nn::kPhaseAttr, phase);
-  if (auto slice = dyn_cast<nn::SliceOp>(copy)) {
-    SmallVector<int64_t> limits(slice.getLimits());
-    limits[0] += (parts - 1) * nn::tensorOf(op->getOperand(0)).getDimSize(0);
-    slice.setLimits(limits);
-  }
   made.value = copy->getResult(0);
   return made;
 }

@@ -74,7 +74,7 @@ private:
   int64_t rows, count;
 };
 
-/// The sizes of a product and its tiles. Groups are of rows, or of terms in a gradient.
+/// The sizes of a matmul and its tiles. Groups are of rows, or of terms in a gradient.
 struct Plan {
   Type element;
   int64_t groups, rows, columns, terms;
@@ -106,6 +106,16 @@ void emitZeros(Threads &t, const Launch &launch, Value result) {
              [&](Value at) { t.store(zero, result, at); });
 }
 
+/// Begins a kernel. Returns whether there is something to multiply: else it emits zeros.
+bool begin(Threads &t, Operation *op, const Plan &plan, const Launch &launch,
+           gpu::GPUFuncOp function, Value result) {
+  if (hasNarrowIndices(op, plan))
+    function->setAttr(kNarrowIndex, t.b.getUnitAttr());
+  if (plan.isEmpty())
+    emitZeros(t, launch, result);
+  return !plan.isEmpty();
+}
+
 struct GroupedKernel : cuda::OwnKernelOpInterface::ExternalModel<GroupedKernel, GroupedMatmulOp> {
   static Plan planOf(GroupedMatmulOp op) {
     Plan plan;
@@ -130,10 +140,8 @@ struct GroupedKernel : cuda::OwnKernelOpInterface::ExternalModel<GroupedKernel, 
     auto op = cast<GroupedMatmulOp>(raw);
     Plan plan = planOf(op);
     Threads t(b, function);
-    if (hasNarrowIndices(op, plan))
-      function->setAttr(kNarrowIndex, b.getUnitAttr());
-    if (plan.isEmpty())
-      return emitZeros(t, getLaunch(op), results[0]), success();
+    if (!begin(t, op, plan, getLaunch(op), function, results[0]))
+      return success();
     Value across = t.index(plan.tilesAcross());
     Value down = arith::DivUIOp::create(b, t.loc, t.block(), across);
     Value column =
@@ -148,14 +156,14 @@ struct GroupedKernel : cuda::OwnKernelOpInterface::ExternalModel<GroupedKernel, 
                    transposed,  column};
     Terms terms{t.index(0), t.select(inGroup, t.index(plan.terms), t.index(0)), plan.terms,
                 /*whole=*/true};
-    Product product{results[0],
-                    t.index(0),
-                    plan.columns,
-                    first,
-                    end,
-                    column,
-                    getElementTypeOrSelf(op.getResult())};
-    MatrixTile::create(t, plan.element, plan.tile)->emit(lhs, rhs, terms, product);
+    Output output{results[0],
+                  t.index(0),
+                  plan.columns,
+                  first,
+                  end,
+                  column,
+                  getElementTypeOrSelf(op.getResult())};
+    MatrixTile::create(t, plan.element, plan.tile)->emit(lhs, rhs, terms, output);
     return success();
   }
 
@@ -216,10 +224,8 @@ struct GroupedGradKernel
     auto op = cast<GroupedMatmulGradOp>(raw);
     Plan plan = planOf(op);
     Threads t(b, function);
-    if (hasNarrowIndices(op, plan))
-      function->setAttr(kNarrowIndex, b.getUnitAttr());
-    if (plan.isEmpty())
-      return emitZeros(t, getLaunch(op), results[0]), success();
+    if (!begin(t, op, plan, getLaunch(op), function, results[0]))
+      return success();
     auto div = [&](Value x, int64_t y) -> Value {
       return arith::DivUIOp::create(b, t.loc, x, t.index(y));
     };
@@ -243,14 +249,14 @@ struct GroupedGradKernel
     TileFactor rhs{operands[1],  t.index(0),           plan.columns,
                    plan.columns, /*keepsLines=*/false, column};
     Terms terms{range[1], range[2], plan.terms, /*whole=*/false};
-    Product product{results[0],
-                    t.mul(group, t.index(plan.rows * plan.columns)),
-                    plan.columns,
-                    row,
-                    t.index(plan.rows),
-                    column,
-                    getElementTypeOrSelf(op.getResult())};
-    MatrixTile::create(t, plan.element, plan.tile)->emit(lhs, rhs, terms, product);
+    Output output{results[0],
+                  t.mul(group, t.index(plan.rows * plan.columns)),
+                  plan.columns,
+                  row,
+                  t.index(plan.rows),
+                  column,
+                  getElementTypeOrSelf(op.getResult())};
+    MatrixTile::create(t, plan.element, plan.tile)->emit(lhs, rhs, terms, output);
     return success();
   }
 };

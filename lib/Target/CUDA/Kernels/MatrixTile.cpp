@@ -1,4 +1,4 @@
-//===- MatrixTile.cpp - A block's part of a product of matrices -----------===//
+//===- MatrixTile.cpp - A block's part of a matmul -----------------------===//
 //
 // A step stores some terms of both factors into shared memory, and multiplies them there while the
 // terms of the next step are loaded. Two buffers in turn need one barrier per step: a thread that
@@ -35,7 +35,7 @@ std::unique_ptr<MatrixTile> MatrixTile::create(Threads &t, Type element, TileSiz
 }
 
 void MatrixTile::emit(const TileFactor &lhs, const TileFactor &rhs, const Terms &terms,
-                      const Product &product) {
+                      const Output &output) {
   int64_t left = stagedElements(lhs, size.rows), right = stagedElements(rhs, size.columns);
   constexpr int64_t alignment = 16;
   shared = t.shared(2 * (left + right), stagedType(), alignment);
@@ -52,7 +52,7 @@ void MatrixTile::emit(const TileFactor &lhs, const TileFactor &rhs, const Terms 
   auto step = [&](Value term, ValueRange state) {
     ValueRange all = state.take_front(loaded), sums = state.drop_front(loaded).drop_back();
     Value place = state.back(), second = plus(place, left);
-    // What load() returns for a factor has as many values as it has elements.
+    // load() returns values in proportion to the rows and columns of the tile.
     unsigned ofLhs = loaded * size.rows / (size.rows + size.columns);
     stage(lhs, size.rows, all.take_front(ofLhs), place);
     stage(rhs, size.columns, all.drop_front(ofLhs), second);
@@ -63,7 +63,7 @@ void MatrixTile::emit(const TileFactor &lhs, const TileFactor &rhs, const Terms 
     return next;
   };
   Threads::Values result = t.fold(terms.begin, terms.end, t.index(depth), initial, step);
-  store(product, ValueRange(result).drop_front(loaded).drop_back());
+  store(output, ValueRange(result).drop_front(loaded).drop_back());
 }
 
 Value MatrixTile::div(Value x, int64_t y) {
@@ -109,23 +109,23 @@ void MatrixTile::storeShared(Value value, Value at) {
                           llvm::MaybeAlign(valueBytes(value.getType())));
 }
 
-void MatrixTile::storeColumns(const Product &product, Value row, Value column, ValueRange sums) {
-  int64_t width = accessWidth(product.columns, sums.size());
+void MatrixTile::storeColumns(const Output &output, Value row, Value column, ValueRange sums) {
+  int64_t width = accessWidth(output.columns, sums.size());
   for (int64_t i = 0; i < int64_t(sums.size()); i += width) {
-    Value first = t.add(product.firstColumn, plus(column, i));
+    Value first = t.add(output.firstColumn, plus(column, i));
     auto storeOne = [&] {
       Value value = vector::FromElementsOp::create(
           t.b, t.loc, VectorType::get({width}, t.b.getF32Type()), sums.slice(i, width));
-      if (is16BitFloat(product.element))
+      if (is16BitFloat(output.element))
         value = arith::BitcastOp::create(t.b, t.loc, VectorType::get({width}, t.b.getI16Type()),
-                                         narrowTo16Bits(t.b, t.loc, value, product.element));
-      Value at = t.add(product.start, t.add(times(row, product.columns), first));
-      vector::StoreOp::create(t.b, t.loc, value, product.memref, at, /*nontemporal=*/false,
+                                         narrowTo16Bits(t.b, t.loc, value, output.element));
+      Value at = t.add(output.start, t.add(times(row, output.columns), first));
+      vector::StoreOp::create(t.b, t.loc, value, output.memref, at, /*nontemporal=*/false,
                               llvm::MaybeAlign(valueBytes(value.getType())));
     };
-    if (product.columns % size.columns == 0)
+    if (output.columns % size.columns == 0)
       storeOne();
     else
-      t.when(t.less(first, t.index(product.columns)), storeOne);
+      t.when(t.less(first, t.index(output.columns)), storeOne);
   }
 }

@@ -1,4 +1,4 @@
-//===- MatrixTile.h - A block's part of a product of matrices -------------===//
+//===- MatrixTile.h - A block's part of a matmul -------------------------===//
 #ifndef SHALE_TARGET_CUDA_KERNELS_MATRIXTILE_H
 #define SHALE_TARGET_CUDA_KERNELS_MATRIXTILE_H
 
@@ -6,12 +6,12 @@
 
 namespace shale::cuda {
 
-/// The part of a product that a block computes, and the threads that do.
+/// The part of a matmul that a block computes, and the threads that do.
 struct TileSize {
   int64_t rows, columns, threads;
 };
 
-/// A factor of a product. A line has the terms of one row of the product, or of one column.
+/// A factor of a output. A line has the terms of one row of the output, or of one column.
 struct TileFactor {
   mlir::Value memref;
   mlir::Value start; ///< where its first element is
@@ -28,9 +28,10 @@ struct Terms {
   bool whole;
 };
 
-/// Where the tile is stored: a row-major matrix of `columns` columns, of which the tile has rows
-/// [firstRow, endRow), and as many as it can have from firstColumn on.
-struct Product {
+/// The matrix that the tile is a part of, in row-major order with `columns` columns. The tile
+/// covers rows [firstRow, endRow), at most its height, and columns from firstColumn on, at most its
+/// width.
+struct Output {
   mlir::Value memref;
   mlir::Value start;
   int64_t columns;
@@ -42,17 +43,16 @@ struct Product {
 /// access may load or store.
 int64_t accessWidth(int64_t size, int64_t most);
 
-/// Emits the product of two factors of `element`, by all threads of the block: sums in f32, in an
+/// Emits the matmul of two factors of `element`, by all threads of the block: sums in f32, in an
 /// order that depends on the sizes alone. Lines beyond those that memory has are not read.
 class MatrixTile {
 public:
   virtual ~MatrixTile() = default;
-  /// Returns the tile for a product of about so many rows and columns.
+  /// Returns the tile for a matmul of about so many rows and columns.
   static TileSize sizeOf(mlir::Type element, int64_t rows, int64_t columns);
   static std::unique_ptr<MatrixTile> create(Threads &t, mlir::Type element, TileSize size);
 
-  void emit(const TileFactor &lhs, const TileFactor &rhs, const Terms &terms,
-            const Product &product);
+  void emit(const TileFactor &lhs, const TileFactor &rhs, const Terms &terms, const Output &output);
 
 protected:
   MatrixTile(Threads &t, TileSize size, int64_t depth) : t(t), size(size), depth(depth) {}
@@ -72,7 +72,7 @@ protected:
   /// Adds the products of the factors at these places of shared memory to the thread's sums.
   virtual Threads::Values multiply(const TileFactor &lhs, mlir::Value left, const TileFactor &rhs,
                                    mlir::Value right, mlir::ValueRange sums) = 0;
-  virtual void store(const Product &product, mlir::ValueRange sums) = 0;
+  virtual void store(const Output &output, mlir::ValueRange sums) = 0;
 
   mlir::Value div(mlir::Value x, int64_t y);
   mlir::Value rem(mlir::Value x, int64_t y);
@@ -85,8 +85,8 @@ protected:
                              mlir::Value term, int64_t width);
   mlir::Value loadShared(mlir::Value at, int64_t width);
   void storeShared(mlir::Value value, mlir::Value at);
-  /// Stores neighbouring columns of the product, from `column` of the tile on.
-  void storeColumns(const Product &product, mlir::Value row, mlir::Value column,
+  /// Stores neighbouring columns of the output, from `column` of the tile on.
+  void storeColumns(const Output &output, mlir::Value row, mlir::Value column,
                     mlir::ValueRange sums);
 
   Threads &t;

@@ -1,4 +1,4 @@
-//===- PlainTile.cpp - Products of f32 matrices ---------------------------===//
+//===- PlainTile.cpp - Matmuls of f32 -------------------------------------===//
 //
 // A thread has eight rows and eight columns of the tile, in two runs of four each. Shared memory
 // has the lines of a term next to each other.
@@ -109,12 +109,12 @@ private:
     return sums;
   }
 
-  void store(const Product &product, ValueRange sums) override {
+  void store(const Output &output, ValueRange sums) override {
     for (int64_t i = 0; i < kLines; ++i) {
-      Value line = t.add(product.firstRow, plus(row, i / kRun * size.rows / 2 + i % kRun));
-      t.when(t.less(line, product.endRow), [&] {
+      Value line = t.add(output.firstRow, plus(row, i / kRun * size.rows / 2 + i % kRun));
+      t.when(t.less(line, output.endRow), [&] {
         for (int64_t half = 0; half < 2; ++half)
-          storeColumns(product, line, plus(column, half * size.columns / 2),
+          storeColumns(output, line, plus(column, half * size.columns / 2),
                        sums.slice(i * kLines + half * kRun, kRun));
       });
     }

@@ -1,4 +1,4 @@
-//===- TensorTile.cpp - Products of matrices of 16-bit floats -------------===//
+//===- TensorTile.cpp - Matmuls of 16-bit floats -------------===//
 //
 // Tensor cores multiply 16 x 16 by 16 x 8 elements (mma.sync.m16n8k16). A thread's registers have
 // two neighbouring terms of a line each, which are a word of shared memory:
@@ -222,13 +222,13 @@ private:
       sum = LLVM::ExtractValueOp::create(t.b, t.loc, made, ArrayRef<int64_t>{int64_t(i)});
   }
 
-  void store(const Product &product, ValueRange sums) override {
+  void store(const Output &output, ValueRange sums) override {
     int64_t across = warpColumns / kColumns;
     for (int64_t i = 0; i < warpRows / kGroup; ++i) {
-      Value row = t.add(product.firstRow, plus(t.add(firstRow, group), i * kGroup));
-      t.when(t.less(row, product.endRow), [&] {
+      Value row = t.add(output.firstRow, plus(t.add(firstRow, group), i * kGroup));
+      t.when(t.less(row, output.endRow), [&] {
         for (int64_t j = 0; j < across; ++j)
-          storeColumns(product, row, plus(t.add(firstColumn, times(pair, 2)), j * kColumns),
+          storeColumns(output, row, plus(t.add(firstColumn, times(pair, 2)), j * kColumns),
                        sums.slice((i / 2 * across + j) * 4 + i % 2 * 2, 2));
       });
     }
